@@ -30,8 +30,8 @@ func changed(annotation string) predicate.Predicate {
 	}}
 }
 
-// listChanged passes the events of namespaces that get or lose their list of allowed shares. It also passes the creation and deletion of a namespace
-// with such a list.
+// listChanged returns a predicate for the events of namespaces. AllowedAnnotation on a namespace lists the allowed shares. The predicate passes an
+// update only if the update adds or removes this annotation. It passes a creation or deletion only if the namespace has this annotation.
 func listChanged() predicate.Predicate {
 	isListed := func(object client.Object) bool {
 		_, listed := object.GetAnnotations()[AllowedAnnotation]
@@ -55,7 +55,8 @@ func conditionsChanged(prefix string) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !reflect.DeepEqual(of(e.ObjectOld), of(e.ObjectNew)) }}
 }
 
-// crdChanged passes only updates of CRDs that add status fields to the schema of the CRD, or remove them from it.
+// crdChanged returns a predicate for the events of CRDs. The predicate passes an update only if the update adds status fields to the schema of the
+// CRD, or removes such fields. It passes all deletions, but no creation.
 func crdChanged() predicate.Predicate {
 	lacks := func(object client.Object) []string {
 		if crd, ok := object.(*unstructured.Unstructured); ok {
@@ -69,8 +70,8 @@ func crdChanged() predicate.Predicate {
 	}
 }
 
-// in returns requests for the SharedVolumes of a namespace that use a file system. An empty namespace means all namespaces. An empty file system
-// means all file systems.
+// in returns a request for each SharedVolume that is in the namespace and uses the file system. An empty namespace means all namespaces. An empty
+// fileSystem means all file systems.
 func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []reconcile.Request {
 	list := &v1alpha1.SharedVolumeList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -80,7 +81,7 @@ func (r *Reconciler) in(ctx context.Context, namespace, fileSystem string) []rec
 	return on(list.Items, fileSystem)
 }
 
-// on returns requests for the owners that use a file system. An empty file system means all owners.
+// on returns a request for each SharedVolume in argument "owners" that uses the file system. An empty fileSystem means all file systems.
 func on(owners []v1alpha1.SharedVolume, fileSystem string) []reconcile.Request {
 	requests := make([]reconcile.Request, 0, len(owners))
 	for i := range owners {
@@ -105,7 +106,7 @@ func (r *VolumeReconciler) all(ctx context.Context, _ client.Object) []reconcile
 }
 
 // ofVolume returns a request for the SharedVolume that owns a volume. The SharedVolume's name is in annotation ownerNameAnnotation. Volumes of the
-// predecessor have no annotation, and have the name in label ownerNameLabel.
+// predecessor have the name in label ownerNameLabel instead.
 func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	if volume, ok := object.(*corev1.PersistentVolume); ok {
 		// Do not modify the cached object.
@@ -123,8 +124,8 @@ func ofVolume(_ context.Context, object client.Object) []reconcile.Request {
 	return requests(key.Namespace, key.Name)
 }
 
-// ofPVC returns requests for the SharedVolumes of a PVC. These are the SharedVolume whose name the PVC's name contains, and the PVC's owners. The
-// PVC's name may contain only the beginning of a long SharedVolume's name.
+// ofPVC returns requests for the SharedVolumes to which a PVC may belong. The first is the SharedVolume whose name is in the PVC's name. The others
+// are the PVC's owners, because the PVC's name may contain only the beginning of a long SharedVolume's name.
 func ofPVC(_ context.Context, object client.Object) []reconcile.Request {
 	name, _ := strings.CutPrefix(object.GetName(), pvcName(""))
 	names := []string{name}

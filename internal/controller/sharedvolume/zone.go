@@ -26,7 +26,7 @@ const ZoneAffinityAnnotation = "aws-efs.managed.openshift.io/add-zone-affinity"
 // listing is how long AWS may take to list a new file system.
 const listing = time.Minute
 
-// Shares answers questions about shares, with what AWS reports.
+// Shares provides what AWS reports about shares.
 type Shares interface {
 	// Locate returns what AWS reports about a share. It sends a request to AWS only if the share is unknown, and takes a few seconds at most.
 	Locate(ctx context.Context, fileSystem, accessPoint string) efs.Placement
@@ -41,7 +41,8 @@ type mountability struct {
 	reason, message string
 }
 
-// problem returns what prevents mounts of the share. It returns an empty string if nothing prevents mounts, or if that is unknown.
+// problem returns what prevents mounts of the share. It returns an empty string if nothing prevents mounts, or if the operator does not know whether
+// mounts are possible.
 func (v *mountability) problem() string {
 	if v == nil || v.mountable {
 		return ""
@@ -90,7 +91,7 @@ func evaluate(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVol
 	return &one
 }
 
-// reported returns the state of condition Mountable that the status already has.
+// reported returns the state of condition Mountable that the status of the SharedVolume has now.
 func reported(owner *v1alpha1.SharedVolume) *mountability {
 	before := meta.FindStatusCondition(owner.Status.Conditions, v1alpha1.ConditionMountable)
 	if before == nil {
@@ -99,8 +100,8 @@ func reported(owner *v1alpha1.SharedVolume) *mountability {
 	return &mountability{mountable: before.Status == metav1.ConditionTrue, reason: before.Reason, message: before.Message}
 }
 
-// confine returns a plan if ZoneAffinityAnnotation is "true": the plan adds a node affinity for the zone to a bound volume that has none. The
-// operator first waits until the pods in other zones have ended, because a kubelet in another zone would refuse to mount the volume again.
+// confine returns a plan if ZoneAffinityAnnotation is "true". The plan adds a node affinity for the zone to a bound volume that has no node affinity.
+// The operator first waits until the pods in other zones have ended, because a kubelet in another zone would refuse to mount the volume again.
 func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolume) *plan {
 	wanted := owner.Annotations[ZoneAffinityAnnotation] == "true" && volume.Spec.NodeAffinity == nil && w.pvc.Status.Phase == corev1.ClaimBound
 	// The operator adds no affinity while a problem is open, because the affinity can't be removed. For example, an affinity for a zone without nodes
@@ -118,14 +119,14 @@ func confine(owner *v1alpha1.SharedVolume, w seen, volume *corev1.PersistentVolu
 	}
 }
 
-// isAwaited reports whether to wait until AWS lists the file system of a new SharedVolume. The file system may be new, too. Without this wait, the
-// operator would create the volume before it knows the zone, and so without a node affinity.
+// isAwaited reports whether the operator waits until AWS lists the file system of a new SharedVolume. The file system may be new, too. Without this
+// wait, the operator would create the volume before it knows the zone, and so without a node affinity.
 func isAwaited(owner *v1alpha1.SharedVolume, w seen) bool {
 	return w.placement.Reason == efs.ReasonFileSystemNotFound && restOfListing(owner, w) > 0
 }
 
-// restOfListing returns how much longer AWS may take to list a file system that is as old as the SharedVolume. The result is valid even if the clocks
-// of the API server and of this operator differ.
+// restOfListing returns how much longer AWS may take to list the file system. It assumes that the file system is as old as the SharedVolume. The
+// result is valid even if the clocks of the API server and of this operator differ.
 func restOfListing(owner *v1alpha1.SharedVolume, w seen) time.Duration {
 	return min(listing, max(0, listing-w.now.Sub(owner.CreationTimestamp.Time)))
 }
@@ -139,14 +140,14 @@ func affinityTo(zone string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-// user is a pod on a node that uses a PVC.
+// user is a pod that uses a PVC, with the node of the pod.
 type user struct {
 	pod, node string
 	finished  bool
 }
 
-// outside describes the users on nodes outside of a zone, sorted. A node without a known zone counts as outside. A finished pod does not count. The
-// result is never nil.
+// outside returns a text about each user on a node outside of a zone, sorted. A node without a known zone counts as outside. A finished pod does not
+// count. The result is never nil.
 func outside(users []user, zones map[string]string, zone string) []string {
 	found := []string{}
 	for _, user := range users {

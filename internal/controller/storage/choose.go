@@ -18,7 +18,8 @@ const (
 	absent decision = "Absent"
 	// wanted means that this program installs and reconciles the driver.
 	wanted decision = "Wanted"
-	// kept means that the driver is installed, but that this program can't tell whether the driver is needed. It only reports the driver.
+	// kept means that the driver is installed, but that this program can't tell whether the driver is needed. This program then only reports on the
+	// driver.
 	kept decision = "Kept"
 	// unwanted means that this program removes the driver.
 	unwanted decision = "Unwanted"
@@ -98,7 +99,7 @@ func (f facts) choose(entry catalogue.Entry) choice {
 	return choice{decision: wanted}
 }
 
-// gated decides about a catalogue entry whose feature gate is disabled or unknown. It returns false if it makes no decision.
+// gated decides about a catalogue entry whose feature gate is disabled or unknown. For all other entries, it makes no decision, and returns false.
 func (f facts) gated(entry catalogue.Entry) (choice, bool) {
 	if entry.Gate == "" {
 		return choice{}, false
@@ -146,7 +147,7 @@ func gatesOf(gate *configv1.FeatureGate, version string) gates {
 	return gates{problem: fmt.Sprintf("FeatureGate cluster does not list the gates of release %q yet", version)}
 }
 
-// of returns the state of a gate. If the state is unknown, it also returns the problem.
+// of returns the state of a gate. If the state is unknown, it also says why.
 func (g gates) of(name configv1.FeatureGateName) (gateState, string) {
 	attributes := configv1.FeatureGateAttributes{Name: name}
 	switch {

@@ -60,8 +60,8 @@ func classConditions(w *seen, choices []choice) []operatorv1.OperatorCondition {
 	}
 }
 
-// mismatched reports, for each driver, whether the names of parameters differ between its VolumeAttributesClasses. Drivers refuse to switch a volume
-// between such classes, because a parameter that the new class lacks would keep its value.
+// mismatched maps each driver to true if the driver's VolumeAttributesClasses do not all have the same parameter names. Drivers refuse to switch a
+// volume between classes with different names, because a parameter that the new class lacks would keep its value.
 func (w *seen) mismatched() map[string]bool {
 	first, found := map[string][]string{}, map[string]bool{}
 	for i := range w.attributes {

@@ -34,7 +34,7 @@ func (r *reporter) unmanaged(ctx context.Context, w *seen) (time.Duration, error
 	return r.reportOperator(ctx, w, state)
 }
 
-// reportOperator writes the status of the ClusterOperator if it has changed. It returns when to requeue.
+// reportOperator writes the status of the ClusterOperator if the status has changed. It returns the delay until the next reconcile.
 func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.ClusterOperatorStatus) (time.Duration, error) {
 	operator, err := r.ensureOperator(ctx, w)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *reporter) reportOperator(ctx context.Context, w *seen, wanted configv1.
 	return 0, nil
 }
 
-// ownOf selects, from the conditions that a ClusterOperator has, the conditions that this program writes.
+// ownOf returns the conditions of a ClusterOperator without the conditions of other programs.
 func ownOf(have, wanted configv1.ClusterOperatorStatus) []configv1.ClusterOperatorStatusCondition {
 	return slices.DeleteFunc(slices.Clone(have.Conditions), func(condition configv1.ClusterOperatorStatusCondition) bool {
 		return status.FindClusterOperator(wanted.Conditions, condition.Type) == nil
@@ -116,7 +116,7 @@ func related(namespace string, scope Scope, results []result) []configv1.ObjectR
 	return found
 }
 
-// boundRole returns the ClusterRole that a binding refers to. The release contains that ClusterRole.
+// boundRole returns the ClusterRole that a binding refers to. A catalogue entry has no object for this ClusterRole, because the release creates it.
 func boundRole(object client.Object) (role configv1.ObjectReference, bound bool) {
 	switch binding := object.(type) {
 	case *rbacv1.ClusterRoleBinding:

@@ -18,7 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The condition types in the Storage, without their suffix. The types of a driver begin with Entry.Condition.
+// The condition types in the Storage, without a suffix such as Degraded. The first five are about one driver, so their full types begin with
+// Entry.Condition.
 const (
 	crConditions         = "CSIDriverOperatorCR"
 	deploymentConditions = "CSIDriverOperatorDeployment"
@@ -68,7 +69,7 @@ func ownTypes(entries []catalogue.Entry) map[string]bool {
 	return types
 }
 
-// conditionsOf returns the conditions of one catalogue entry, and when to requeue.
+// conditionsOf returns the conditions of one catalogue entry, and the delay until the next reconcile.
 func (m *memory) conditionsOf(w *seen, done *result) ([]operatorv1.OperatorCondition, time.Duration) {
 	report := &status.Statement{}
 	if done.removingOLM {
@@ -79,8 +80,8 @@ func (m *memory) conditionsOf(w *seen, done *result) ([]operatorv1.OperatorCondi
 	return report.Conditions, report.Again
 }
 
-// reportOLM reports the removal of the operator that OLM installed. The driver keeps running meanwhile, so reportOLM does not wait for a report of
-// the driver.
+// reportOLM reports the removal of the operator that OLM installed. During the removal, the driver keeps running, so reportOLM does not wait for a
+// report of the driver.
 func (m *memory) reportOLM(report *status.Statement, w *seen, done *result) {
 	prefix, copied := done.entry.Condition+olmConditions, done.entry.Condition+crConditions
 	condition, again := m.failures.Degraded(prefix, done.olmErr)
@@ -99,7 +100,7 @@ func (m *memory) reportOLM(report *status.Statement, w *seen, done *result) {
 	}
 }
 
-// reportDriver reports on the operator of a driver. It also copies what that operator reports.
+// reportDriver reports on the operator of a driver. It also copies the conditions that this operator reports in the ClusterCSIDriver.
 func (m *memory) reportDriver(report *status.Statement, w *seen, done *result) {
 	static := done.entry.Condition + staticConditions
 	condition, again := m.failures.Degraded(static, errors.Join(done.err, done.changes.With(apply.Failed, apply.Terminating).Err()))
@@ -189,8 +190,8 @@ func failed(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// starterConditions reports what keeps this program from deciding which operators to start, for example an unknown platform. These conditions don't
-// block an update of the cluster.
+// starterConditions reports the problems that prevent decisions about which operators to start, for example an unknown platform. These conditions
+// don't block an update of the cluster.
 func (m *memory) starterConditions(w *seen, choices []choice) ([]operatorv1.OperatorCondition, time.Duration) {
 	var problems []string
 	if problem := w.platformProblem(); problem != "" {
@@ -250,8 +251,8 @@ func noDriver(w *seen, choices []choice) string {
 	return fmt.Sprintf("this release has no CSI driver for platform %s: %s", platform, hint)
 }
 
-// patient returns a function that reports whether a condition degrades the ClusterOperator only after a while. The function is true for the
-// conditions of External operators, because such operators report each failure at once.
+// patient returns a function that takes the type of a condition. The function reports whether the condition degrades the ClusterOperator only after a
+// delay. It returns true for External operators' Degraded conditions, because External operators report each failure at once.
 func patient(entries []catalogue.Entry) func(kind string) bool {
 	return func(kind string) bool {
 		return slices.ContainsFunc(entries, func(entry catalogue.Entry) bool {

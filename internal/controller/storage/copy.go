@@ -45,7 +45,7 @@ func (m *memory) crConditions(w *seen, done *result) ([]operatorv1.OperatorCondi
 	return all, status.MinRequeue(again, overdue)
 }
 
-// needsAction reports whether the driver's operator waits for a person's action. Such a wait also blocks the driver's version.
+// needsAction reports whether the driver's operator waits for a person's action. Until that action, the driver can't reach a new version either.
 func needsAction(done *result) bool {
 	return done.driver != nil && slices.ContainsFunc(done.driver.Status.Conditions, func(condition operatorv1.OperatorCondition) bool {
 		return status.IsActionRequired(&condition)
@@ -102,14 +102,14 @@ func copied(done *result, before past) []operatorv1.OperatorCondition {
 	return status.Replace(all, status.Condition(prefix+status.Progressing, true, waitForOperator, waiting(done)))
 }
 
-// isRemovalRequested reports whether an administrator asked for the removal of the driver. vSphere's operator then removes the driver and reports it
-// as disabled (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go). The operator of this repository keeps
-// reason Removed until it begins to reinstall.
+// isRemovalRequested reports whether an administrator asked for the removal of the driver. vSphere's operator then removes the driver, and reports
+// the driver as disabled (vmware-vsphere-csi-driver-operator 030ff0e, pkg/operator/vspherecontroller/operator_removal.go). The operator of this
+// repository keeps reason Removed until it begins to reinstall the driver.
 func isRemovalRequested(done *result, off *operatorv1.OperatorCondition) bool {
 	return done.driver.Spec.ManagementState == operatorv1.Removed || done.entry.Builtin && off.Reason == removedReason
 }
 
-// waiting returns a message with the report that this program waits for.
+// waiting returns a message about the report that this program waits for.
 func waiting(done *result) string {
 	if driver := done.driver; driver != nil && driver.DeletionTimestamp != nil {
 		return fmt.Sprintf("ClusterCSIDriver %s is being deleted, waiting for finalizers %v; it will be recreated",
@@ -141,7 +141,8 @@ func disabled(done *result) *operatorv1.OperatorCondition {
 	return &conditions[found]
 }
 
-// waitsForVersion says what has not reached the release's version although the operator is rolled out. It also returns when to requeue.
+// waitsForVersion says what is missing, after the roll-out of an operator, until the driver has the release's version. It returns an empty string if
+// nothing is missing. It also returns the delay until the next reconcile.
 func waitsForVersion(w *seen, done *result) (string, time.Duration) {
 	if !done.applied || done.driver == nil || rollOut(done.deployment) != "" {
 		return "", 0

@@ -16,9 +16,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 )
 
-// ensure creates the ClusterCSIDriver of a catalogue entry. If the ClusterCSIDriver exists, ensure sets its annotation, and its managementState if
-// that is absent. All other fields belong to the administrator. reason is the value of the annotation. If reason is empty, ensure removes the
-// annotation.
+// ensure creates the ClusterCSIDriver of a catalogue entry. If the ClusterCSIDriver exists, ensure sets NotWantedAnnotation to argument "reason", or
+// removes the annotation if the reason is empty. It also sets managementState if that field is empty. All other fields belong to the administrator.
 func (r *Reconciler) ensure(
 	ctx context.Context, entry catalogue.Entry, driver *operatorv1.ClusterCSIDriver, reason string,
 ) (*operatorv1.ClusterCSIDriver, error) {

@@ -43,7 +43,7 @@ type result struct {
 	again time.Duration
 }
 
-// held reports whether OLM's operator, or a CSIDriver of another owner, blocks the driver. Other conditions report both blockers.
+// held reports whether OLM's operator, or a CSIDriver of another owner, blocks the driver.
 func (r *result) held() bool { return r.thirdParty != "" || r.removingOLM }
 
 // reconcileEntry acts on the decision about one catalogue entry. An error affects only this entry.
@@ -62,7 +62,7 @@ func (r *Reconciler) reconcileEntry(ctx context.Context, w *seen, chosen choice)
 	return done
 }
 
-// start runs the operator of a catalogue entry, unless OLM's operator or a CSIDriver of another owner blocks it.
+// start runs the operator of a catalogue entry, unless OLM's operator or a CSIDriver of another owner blocks the driver.
 func (r *Reconciler) start(ctx context.Context, w *seen, done *result) {
 	if !r.settled(ctx, done) {
 		return
@@ -89,7 +89,8 @@ func (r *Reconciler) settled(ctx context.Context, done *result) bool {
 	return false
 }
 
-// thirdParty returns a message if the CSIDriver has another owner, whose driver this program must not disturb. Otherwise it returns an empty string.
+// thirdParty returns a message if the CSIDriver has another owner. This program must not disturb the driver of that owner. If the CSIDriver has no
+// other owner, thirdParty returns an empty string.
 func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (string, error) {
 	entry := done.entry
 	if done.driver != nil || done.deployment != nil || !isThirdParty(w.csiDrivers[entry.Name], entry) {
@@ -108,7 +109,7 @@ func (r *Reconciler) thirdParty(ctx context.Context, w *seen, done *result) (str
 		entry.Name, openshift.ManageCommand(entry.Name)), nil
 }
 
-// isThirdParty reports whether a CSIDriver exists that neither belongs to the cluster nor may be adopted by the cluster's operator.
+// isThirdParty reports whether a CSIDriver exists that the cluster's operator neither created nor may adopt.
 func isThirdParty(driver *storagev1.CSIDriver, entry catalogue.Entry) bool {
 	return driver != nil && !openshift.Manages(driver, entry.Operator)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// onceMark in Storage.status.generations marks a driver that may be disabled and has been available. After a restart, the mark distinguishes a
-	// broken driver from a driver that was never needed.
+	// onceMark is the hash of an entry in Storage.status.generations. The entry says that a driver has been available. Only a driver that its operator
+	// may disable has this entry. After a restart, the entry distinguishes a broken driver from a driver that was never needed.
 	onceMark        = "available"
 	driversResource = "clustercsidrivers"
 )
@@ -67,8 +67,8 @@ func (m *memory) generations(w *seen, entries []catalogue.Entry) []operatorv1.Ge
 	return marks
 }
 
-// sort finds, among the conditions of a Storage, the conditions of other programs and the stale conditions. The conditions of other programs stay. No
-// program writes the stale conditions any more.
+// sort returns two groups of conditions from the Storage. Group "others" has the conditions of other programs, which stay. Group "stale" has the
+// conditions that no program writes any more.
 func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[string]bool) (others, stale []operatorv1.OperatorCondition) {
 	if w.storage == nil {
 		return nil, nil
@@ -86,8 +86,8 @@ func (m *memory) sort(w *seen, wanted []operatorv1.OperatorCondition, own map[st
 
 // belongsToOthers reports whether another program writes a condition in the Storage. own has the condition types of this program.
 func (m *memory) belongsToOthers(kind string, own map[string]bool) bool {
-	// The detector's conditions always count as stale. An update starts this program first, and then removes OpenShift's vSphere problem detector.
-	// Before its removal, the detector can write its conditions again. After the removal, these conditions stay in the Storage.
+	// The detector's conditions always count as stale. An update starts this program first, and then removes OpenShift's vSphere problem detector. Until
+	// then, the detector can write its conditions again. After its removal, these conditions would stay in the Storage.
 	return !own[kind] && m.cleaned && !strings.HasPrefix(kind, "VSphereProblemDetector")
 }
 

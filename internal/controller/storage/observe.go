@@ -30,10 +30,10 @@ type seen struct {
 	csiDrivers  map[string]*storagev1.CSIDriver
 	deployments map[string]*appsv1.Deployment
 	classes     []storagev1.StorageClass
-	// version is the version of the release. Field "now" is when the reconcile read the objects.
+	// version is the version of the release. Field "now" is the time at which the reconcile read the objects.
 	version string
 	now     time.Time
-	// attributes are the VolumeAttributesClasses. It is empty if the cluster does not serve them.
+	// attributes are the VolumeAttributesClasses. The list is empty if the cluster does not serve this kind.
 	attributes []storagev1.VolumeAttributesClass
 	// conflicts is true if pods share a volume that they could not share in the next version.
 	conflicts bool
@@ -122,8 +122,8 @@ func (r *Reconciler) readClasses(ctx context.Context, w *seen) error {
 	return nil
 }
 
-// deployment returns the Deployment of the operator of a catalogue entry, or our latest apply of the Deployment if that is newer. With a lagging
-// cache, a new roll-out would look complete. The result is nil if the Deployment is absent.
+// deployment returns the Deployment of a catalogue entry's operator. If the cache lags behind our latest apply of the Deployment, deployment returns
+// the result of that apply. With the cached object, a new roll-out would look complete. The result is nil if the Deployment is absent.
 func (r *Reconciler) deployment(ctx context.Context, entry catalogue.Entry) (*appsv1.Deployment, error) {
 	return apply.Newest[appsv1.Deployment](ctx, r.applier, client.ObjectKey{Namespace: catalogue.Namespace, Name: entry.Operator})
 }

@@ -25,7 +25,7 @@ type Reconciler struct {
 	// Client reads from the cache and writes to the cluster. Live reads objects that this program does not watch.
 	Client client.Client
 	Live   client.Reader
-	// Conflicts reads the ConfigMap about SELinux labels. NewConflicts returns the cache for it.
+	// Conflicts reads the ConfigMap about SELinux labels, from the cache that NewConflicts returns.
 	Conflicts client.Reader
 	// Catalogue has the drivers of all platforms. Scope has the drivers that this cluster may need.
 	Catalogue []catalogue.Entry
@@ -38,7 +38,7 @@ type Reconciler struct {
 	Version string
 	// SetLogLevel sets how much this program logs.
 	SetLogLevel func(operatorv1.LogLevel)
-	// Restart ends the process, so that Kubernetes restarts it, and logs why.
+	// Restart logs the reason "why", and ends the process. Kubernetes then restarts the process.
 	Restart func(why string)
 	Now     func() time.Time
 
@@ -115,7 +115,7 @@ func (r *Reconciler) finish(ctx context.Context, results []result, again time.Du
 	case len(lasting) > 0 && again == 0:
 		return ctrl.Result{}, reconcile.TerminalError(errors.Join(lasting...)) //nolint:wrapcheck // It marks what is reported already.
 	case len(lasting) > 0:
-		// The queue does not retry a terminal error, but other work needs a requeue.
+		// An error would replace the requeue that other work needs, so the reconcile only logs the terminal errors.
 		ctrl.LoggerFrom(ctx).Error(errors.Join(lasting...), "not retried until something changes")
 		return ctrl.Result{RequeueAfter: again}, nil
 	default:

@@ -122,7 +122,8 @@ func (r *Reconciler) spared(ctx context.Context, done *result) (bool, error) {
 	return false, nil
 }
 
-// byOperator reports whether the driver's operator removes the driver. An operator removes its driver only after a change of the platform.
+// byOperator reports whether the driver's operator removes the driver. Only an operator of this repository removes its driver, and only after a
+// change of the platform.
 func (r *Reconciler) byOperator(w *seen, done *result) bool {
 	return done.entry.Builtin && w.platform() != done.entry.Platform
 }
@@ -187,7 +188,7 @@ func (r *Reconciler) clear(ctx context.Context, w *seen, done *result) {
 	done.removal = removal{done: true}
 }
 
-// removeWorkloads deletes the workloads and the CSIDriver of a driver, unless its operator has already deleted them. StorageClasses and RBAC stay.
+// removeWorkloads deletes the workloads and the CSIDriver of a driver if they still exist. StorageClasses and RBAC stay.
 func (r *Reconciler) removeWorkloads(ctx context.Context, done *result) apply.ChangeSet {
 	var changes apply.ChangeSet
 	for _, workload := range done.entry.Workloads {
@@ -208,8 +209,8 @@ func (r *Reconciler) removeDriver(ctx context.Context, w *seen, done *result) ap
 	return changes
 }
 
-// delete deletes one object by name. It returns no change once the object is gone. Foreground deletion keeps a workload visible until its pods are
-// gone.
+// delete deletes one object by name. If the object does not exist, delete returns no change. Foreground deletion keeps a workload visible until its
+// pods are gone.
 func (r *Reconciler) delete(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) apply.ChangeSet {
 	change := apply.Change{Subject: apply.Subject{GroupVersionKind: kind, ObjectKey: key}, Action: apply.Deleted}
 	found, err := r.find(ctx, kind, key)
@@ -242,8 +243,8 @@ func (r *Reconciler) find(ctx context.Context, kind schema.GroupVersionKind, key
 	return found, nil
 }
 
-// volumesOf lists the PersistentVolumes of a driver. It reads them at most every volumesInterval. If fresh is true and the last list was empty, it
-// reads again at once.
+// volumesOf returns the PersistentVolumes of a driver. It lists them again only if the last list is older than volumesInterval. If fresh is true and
+// the last list was empty, volumesOf lists them again at once.
 func (r *Reconciler) volumesOf(ctx context.Context, driver string, fresh bool) (volumes, error) {
 	known, seen := r.volumes[driver]
 	if seen && (!fresh || len(known.names) > 0) && r.Now().Sub(known.seen) < volumesInterval {

@@ -101,7 +101,7 @@ func (m *memory) storageMissing(w *seen, now metav1.Time) (operatorv1.OperatorCo
 	return condition, again
 }
 
-// reportStorage writes the Storage's status if it has changed. It returns the delay until the next reconciliation.
+// reportStorage writes the Storage's status if the status has changed. It returns the delay until the next reconciliation.
 func (r *reporter) reportStorage(ctx context.Context, w *seen, wanted, stale []operatorv1.OperatorCondition) (time.Duration, error) {
 	if w.storage == nil {
 		return 0, nil

@@ -23,9 +23,9 @@ const (
 	selinuxReadiness = "SELinuxMountGAReadinessController"
 	// selinuxReason is the reason that telemetry and tools read.
 	selinuxReason = "SELinuxMountIncompatibleWorkloads"
-	// conflictsKey is the key whose value is True if such pods exist.
+	// conflictsKey is a key of that ConfigMap. Its value is True if pods with different labels share a volume.
 	conflictsKey = "conflictsPresent"
-	// conflictsMetric has a series for each such pod.
+	// conflictsMetric has a series for each pod that shares a volume with a pod that has another label.
 	conflictsMetric = "selinux_warning_controller_selinux_volume_conflict"
 )
 
@@ -33,8 +33,8 @@ func conflictsName() client.ObjectKey {
 	return client.ObjectKey{Namespace: "openshift-config", Name: "selinux-conflicts"}
 }
 
-// NewConflicts returns a cache of the ConfigMap about SELinux conflicts. The manager's cache can't contain it, because that cache selects another
-// ConfigMap in the same namespace.
+// NewConflicts returns a cache of the ConfigMap about SELinux conflicts. The manager's cache can't contain this ConfigMap, because that cache selects
+// another ConfigMap in the same namespace.
 func NewConflicts(manager ctrl.Manager) (cache.Cache, error) {
 	name := conflictsName()
 	return informer.NewCache(manager, "ConfigMap "+name.String(), map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {

@@ -43,7 +43,7 @@ type Scope struct {
 	Kinds map[schema.GroupKind]bool
 	// AttributesClasses is true if the cluster serves VolumeAttributesClasses.
 	AttributesClasses bool
-	// objects has all objects that the entries can have, by entry name.
+	// objects maps the name of an entry to all objects that the entry can have.
 	objects map[string][]client.Object
 }
 
@@ -99,7 +99,7 @@ func startedBefore(ctx context.Context, live client.Reader) (func(entry catalogu
 		return nil, fmt.Errorf("list ClusterCSIDrivers: %w", err)
 	}
 	// The ClusterCSIDriver may belong to an administrator, or may be deleted. In both cases, the Deployment of the operator shows that this program
-	// started it.
+	// started the operator.
 	deployments := &appsv1.DeploymentList{}
 	if err := live.List(ctx, deployments, client.InNamespace(catalogue.Namespace), client.MatchingLabels(ownLabels())); err != nil {
 		return nil, fmt.Errorf("list Deployments of operators in namespace %s: %w", catalogue.Namespace, err)
@@ -149,7 +149,8 @@ type watched struct {
 	restarts bool
 }
 
-// watches returns all objects that the controller watches. No other code adds a watch.
+// watches returns all objects that the controller watches in the manager's cache. SetupWithManager adds the only watch of another cache, the cache
+// Conflicts.
 func (s Scope) watches(scheme *runtime.Scheme) ([]watched, error) {
 	list := []watched{
 		// These objects have the administrator's configuration and this program's status.
@@ -299,7 +300,7 @@ func (r *Reconciler) applierOf(entry catalogue.Entry) *apply.Applier {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// request returns the request of all events, because one reconcile handles the whole cluster.
+// request returns the only request of this controller. Every event leads to this request, because one reconcile handles the whole cluster.
 func request() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: openshift.Singleton}}
 }

@@ -52,7 +52,7 @@ type check struct {
 	// most is the highest severity that find returns.
 	most severity
 	find func(in input) []finding
-	// local is true if the check needs the list of vCenters, but no vCenter needs to answer.
+	// local is true if the check needs the list of vCenters, but no answer of a vCenter.
 	local bool
 }
 
@@ -170,8 +170,8 @@ func (in input) vCenters() []vsphere.VCenter {
 	return slices.DeleteFunc(slices.Clone(in.snapshot.VCenters), func(vc vsphere.VCenter) bool { return !in.canCheck(vc) })
 }
 
-// canCheckAll reports whether the checks can rely on all vCenters: see canCheck. If the checks can't rely on one vCenter, an object that all other
-// vCenters lack may still exist.
+// canCheckAll reports whether the checks can rely on all vCenters: see canCheck. An object that these vCenters lack may still exist in a vCenter on
+// which the checks can't rely.
 func (in input) canCheckAll() bool {
 	return len(in.snapshot.VCenters) > 0 && len(in.vCenters()) == len(in.snapshot.VCenters)
 }

@@ -45,7 +45,8 @@ func (in input) placed() []placed {
 	return found
 }
 
-// perVCenter calls the function "name" for each node. It returns a finding for each vCenter with a node for which the function returned a text.
+// perVCenter calls function "name" for each node whose VM is known. The function returns a text about a node with a problem, and an empty text about
+// any other node. perVCenter returns one finding for each vCenter that has nodes with the problem.
 func (in input) perVCenter(severity severity, name func(placed) string, text string, more ...any) []finding {
 	names := map[string][]string{}
 	for _, one := range in.placed() {
@@ -215,7 +216,7 @@ func checkVolumeLimit(in input) []finding {
 }
 
 // manyVolumes reports whether all hosts that run nodes allow more than defaultVolumes volumes for each VM. New nodes without a providerID do not
-// count. If they counted, each new node would change the setting twice, and each change restarts all node pods.
+// count. If they counted, each new node would change the result twice, and each change of the result restarts all node pods.
 func (in input) manyVolumes() bool {
 	all := in.placed()
 	_, _, needed := oldest()

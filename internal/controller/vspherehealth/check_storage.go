@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// perDomain calls the function "name" for each failure domain. It returns a finding for each vCenter with a failure domain for which the function
-// returned texts.
+// perDomain calls function "name" for each failure domain on whose vCenter the checks can rely. The function returns a text about each problem of the
+// failure domain. perDomain returns one finding for each vCenter that has failure domains with problems.
 func (in input) perDomain(
 	severity severity, name func(configv1.VSpherePlatformFailureDomainSpec, vsphere.VCenter) []string, text string,
 ) []finding {
@@ -126,7 +126,8 @@ func checkClasses(in input) []finding {
 		"Provisioning fails for these classes. Correct vSphere, or replace the classes")
 }
 
-// policies counts the storage policies with this name or ID. It returns -1 if the name is empty, or if the user has no right to see policies.
+// policies counts the storage policies whose name or ID equals argument "name". It returns -1 if the argument is empty, or if the user has no right
+// to see policies.
 func policies(vc vsphere.VCenter, name string) int {
 	hidden := slices.ContainsFunc(vc.Privileges, func(one vsphere.Privileges) bool {
 		return one.Kind == vsphere.OnVCenter && slices.Contains(one.Missing, "StorageProfile.View")

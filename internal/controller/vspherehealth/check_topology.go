@@ -20,7 +20,7 @@ func isHostGroup(domain configv1.VSpherePlatformFailureDomainSpec) bool {
 	return domain.ZoneAffinity != nil && domain.ZoneAffinity.Type == configv1.HostGroupFailureDomainZone && domain.ZoneAffinity.HostGroup != nil
 }
 
-// hasTag reports whether at least one of the objects has this tag of a category.
+// hasTag reports whether at least one of the objects has the tag with this name and category.
 func hasTag(vc vsphere.VCenter, category, name string, objects []vsphere.Ref) bool {
 	return slices.ContainsFunc(vc.Tags, func(tag vsphere.Tag) bool {
 		return tag.Name == name && categoryName(vc, tag.CategoryID) == category &&
@@ -63,7 +63,7 @@ func checkZoneTags(in input) []finding {
 		if !hasTag(vc, regionCategory, domain.Region, region) {
 			missing = append(missing, fmt.Sprintf("%s %q for failure domain %s", regionCategory, domain.Region, domain.Name))
 		}
-		// In a host group, the hosts have the tag of the zone instead.
+		// If the zone is a host group, the hosts of the group have the tag of the zone instead.
 		if !isHostGroup(domain) && !hasTag(vc, zoneCategory, domain.Zone, zone) {
 			missing = append(missing, fmt.Sprintf("%s %q for failure domain %s", zoneCategory, domain.Zone, domain.Name))
 		}

@@ -24,7 +24,7 @@ func checkConnection(in input) []finding {
 	var found []finding
 	for _, vc := range in.snapshot.VCenters {
 		if vc.Err != nil && (terminal(vc.Err.Reason) || in.now.Sub(vc.FailingSince) >= status.FailureWindow) {
-			// The message begins with this name, and findingsIn recognizes the server by the name.
+			// The error message begins with "vCenter" and this name, so findingsIn can read the name from the message.
 			server := cmp.Or(vc.Server, "configuration")
 			found = append(found, finding{severity: degrade, server: server, message: vc.Err.Error(), objects: 1})
 		}
@@ -50,7 +50,7 @@ func checkVerified(in input) []finding {
 func checkUser(in input) []finding {
 	var found []finding
 	for _, vc := range in.vCenters() {
-		// This checks the configured login, because the login of the session always has a domain.
+		// UserProblem checks the configured login, because the login of the session always has a domain.
 		if problem := cloudconfig.UserProblem(vc.Login); vc.Login != "" && problem != "" {
 			found = append(found, newFinding(vc.Server, warn, []string{vc.Login}, "user %q %s; %s. Correct it in Secret kube-system/vsphere-creds",
 				problem, cloudconfig.UserAdvice))

@@ -48,7 +48,8 @@ func nodeOf(object client.Object) (node, bool) {
 	return one, true
 }
 
-// class is the placement in a StorageClass of the driver or of the in-tree plugin.
+// class has the parameters of a StorageClass that choose where vSphere stores volumes. The StorageClass belongs to the driver or to the in-tree
+// plugin.
 type class struct {
 	name string
 	// datastore is the name of a datastore. url is the URL of a datastore. policy is the name of a storage policy. Each is empty if the StorageClass has

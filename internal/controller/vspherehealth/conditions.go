@@ -13,8 +13,8 @@ import (
 )
 
 // The types of the conditions. OpenShift's operator has the first two types (vmware-vsphere-csi-driver-operator 030ff0e3,
-// pkg/operator/vspherecontroller/vspherecontroller.go, updateConditions). The cluster-storage-operator aggregates conditions with the suffixes of the
-// first two types, but not of the third.
+// pkg/operator/vspherecontroller/vspherecontroller.go, updateConditions). The cluster-storage-operator aggregates conditions with suffix Upgradeable
+// or Degraded, but not with suffix Warning.
 const (
 	upgradeableType = "VMwareVSphereControllerUpgradeable"
 	degradedType    = "VMwareVSphereOperatorCheckDegraded"

@@ -1,6 +1,6 @@
-// Package vspherehealth checks a cluster's vCenters: whether their versions, the nodes' VMs, datastores, tags and permissions let the CSI driver
-// work. It replaces the checks of two programs. The comment of each check names the repository, the commit and the file of its
-// limits. If the comment names a file without its folder, the file is in the folder of this list:
+// Package vspherehealth checks whether the CSI driver can work with a cluster's vCenters. The checks read versions, VMs of nodes, datastores, tags
+// and permissions. They replace the checks of two programs. The comment of each check names the repository, the commit and the file from which the
+// check comes. For a file without a folder, this list has the folder:
 //
 //   - openshift/vmware-vsphere-csi-driver-operator 030ff0e3: pkg/operator/vspherecontroller/checks
 //   - openshift/vsphere-problem-detector b2f09a5b: pkg/check

@@ -25,7 +25,7 @@ func (in input) domains() []configv1.VSpherePlatformFailureDomainSpec {
 	}}}
 }
 
-// each visits the failure domains whose vCenter the checks can rely on.
+// each calls function "visit" for each failure domain on whose vCenter the checks can rely.
 func (in input) each(visit func(configv1.VSpherePlatformFailureDomainSpec, vsphere.VCenter)) {
 	for _, domain := range in.domains() {
 		if vc, seen := in.of(domain.Server); seen {

@@ -35,5 +35,5 @@ const (
 	taskPermissions      problem = "TaskPermissions"
 )
 
-// existingReason is the name of existingDriver in the metric of OpenShift's operator.
+// existingReason is the name of the check existingDriver in the metric of OpenShift's operator.
 const existingReason = "existing_driver_found"

@@ -32,7 +32,7 @@ const outdatedPause = 30 * time.Second
 type Source interface {
 	// Snapshot returns the last answer.
 	Snapshot() vsphere.Snapshot
-	// Changed receives an event after each change of Snapshot. Only this controller reads from Changed.
+	// Changed returns a channel that receives an event after each change of Snapshot. Only this controller reads from the channel.
 	Changed() <-chan event.GenericEvent
 	// PollSoon requests a poll soon.
 	PollSoon()
@@ -47,9 +47,9 @@ type Reconciler struct {
 	// Namespace is the namespace of the driver.
 	Namespace string
 	Source    Source
-	// Config returns the cloud configuration as last parsed. It is empty if nothing has been parsed.
+	// Config returns the cloud configuration that was parsed last. The result is empty if nothing has been parsed.
 	Config func() cloudconfig.Config
-	// Wake, if set, is called after each change of Facts. It must not block.
+	// The Reconciler calls Wake, if set, after each change of Facts. Wake must not block.
 	Wake func()
 	Now  func() time.Time
 

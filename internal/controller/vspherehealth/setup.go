@@ -24,8 +24,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// SetupWithManager adds the controller to the manager. It watches nodes, PersistentVolumes and CSINodes through caches outside of the manager's
-// cache.
+// SetupWithManager adds the controller to the manager. The controller watches nodes, PersistentVolumes and CSINodes through caches outside of the
+// manager's cache.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	var err error
 	if r.metrics, err = newMetrics(registry.Registry, r.Driver.Name); err != nil {
@@ -77,7 +77,8 @@ func (r *Reconciler) followAll(api client.WithWatch) {
 	r.csiNodes = informer.CSINodes(api, r.Driver.Name, r.request())
 }
 
-// owner returns the field manager of these conditions. The ClusterCSIDriver controller writes the driver's conditions with another field manager.
+// owner returns the field manager of the conditions about checks. The ClusterCSIDriver controller writes the driver's other conditions with another
+// field manager.
 func (r *Reconciler) owner() string { return r.Driver.Operator + "-checks" }
 
 func (r *Reconciler) request() reconcile.Request {

@@ -34,8 +34,8 @@ func (o *Operators) migrateSettings(ctx context.Context, driver string, old *uns
 	return o.Create(ctx, driver, settingsOf(old))
 }
 
-// settingsOf converts an old configuration into the spec of a ClusterCSIDriver. Both have the same three fields. State Removed becomes Managed,
-// because the driver is part of the cluster now.
+// settingsOf converts an old configuration into the spec of a ClusterCSIDriver. The configuration and the spec have the same three fields. State
+// Removed becomes Managed, because the driver is part of the cluster now.
 func settingsOf(old *unstructured.Unstructured) map[string]any {
 	level := func(field string) string {
 		known := []operatorv1.LogLevel{operatorv1.Normal, operatorv1.Debug, operatorv1.Trace, operatorv1.TraceAll}
@@ -51,8 +51,8 @@ func settingsOf(old *unstructured.Unstructured) map[string]any {
 	return map[string]any{"managementState": string(state), "logLevel": level("logLevel"), "operatorLogLevel": level("operatorLogLevel")}
 }
 
-// deleteAll deletes the objects that this program read, but no object that was recreated since. The next call of step sees whether the objects are
-// gone.
+// deleteAll deletes these objects. It does not delete an object that another client has recreated after this program read it. The next call of step
+// finds out whether the objects are gone.
 func (o *Operators) deleteAll(ctx context.Context, objects []client.Object) error {
 	for _, object := range objects {
 		if object.GetDeletionTimestamp() != nil {

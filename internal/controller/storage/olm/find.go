@@ -101,7 +101,7 @@ func (o *Operators) deployments(ctx context.Context, old catalogue.Predecessor) 
 	return slices.DeleteFunc(all, func(deployment client.Object) bool { return !isOwned(deployment, old) }), err
 }
 
-// isVersionOf reports whether the name of a ClusterServiceVersion shows that it belongs to the package.
+// isVersionOf reports whether a ClusterServiceVersion belongs to the package. Only its name shows that.
 func isVersionOf(name string, old catalogue.Predecessor) bool {
 	return strings.HasPrefix(name, old.Package+".")
 }
@@ -155,7 +155,7 @@ func isPodOf(pod client.Object, old catalogue.Predecessor) bool {
 	return ok && !strings.Contains(hash, "-")
 }
 
-// each lists all objects, page by page. It returns none if the cluster does not serve the kind.
+// each lists all objects, page by page. It returns no objects if the cluster does not serve the kind.
 func (o *Operators) each(ctx context.Context, list client.ObjectList, options ...client.ListOption) ([]client.Object, error) {
 	kinds := list.GetObjectKind().GroupVersionKind()
 	kind := kinds.GroupVersion().WithKind(strings.TrimSuffix(kinds.Kind, "List"))
@@ -188,7 +188,7 @@ func (o *Operators) each(ctx context.Context, list client.ObjectList, options ..
 // isAbsent reports whether a kind or an object does not exist.
 func isAbsent(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// metadata returns a list that reads only the metadata of objects.
+// metadata returns an empty list of a kind. A client that fills this list reads only the metadata of the objects.
 func metadata(group, version, kind string) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind + "List"})

@@ -62,8 +62,8 @@ type removal struct {
 	podsIn map[string]bool
 }
 
-// Remove takes one step to remove the predecessor of a catalogue entry, if a step is due. Until it returns Done, the caller must apply no object of
-// the entry. Remove sends no request if the entry has no predecessor, or if the removal is finished.
+// Remove takes one step to remove the predecessor of a catalogue entry, if a step is due. Until Remove returns Done, the caller must apply no object
+// of the entry. Remove sends no request if the entry has no predecessor, or if the removal is finished.
 func (o *Operators) Remove(ctx context.Context, entry catalogue.Entry) (State, error) {
 	if entry.Predecessor == nil || o.removed[entry.Name] {
 		return State{Done: true}, nil
