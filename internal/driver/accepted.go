@@ -92,7 +92,7 @@ func (d Driver) usesProxy() bool {
 	})
 }
 
-// resourceTags returns the tags in the Infrastructure, whichever cloud it names. On GCP, the key of a tag includes the tag's parent.
+// resourceTags returns the tags in the Infrastructure, for all clouds. On GCP, the key of a tag includes the tag's parent.
 func (c Config) resourceTags() []accept.Pair {
 	var pairs []accept.Pair
 	for _, tag := range c.ResourceTags {
@@ -111,7 +111,7 @@ func (c Config) resourceTags() []accept.Pair {
 	return pairs
 }
 
-// resourceLabels returns the labels of the Infrastructure, which only GCP has.
+// resourceLabels returns the labels in the Infrastructure. Only an Infrastructure on GCP has labels.
 func (c Config) resourceLabels() []accept.Pair {
 	var pairs []accept.Pair
 	if c.Platform != nil && c.Platform.GCP != nil {

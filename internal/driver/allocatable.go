@@ -12,8 +12,8 @@ const allocatableGate = "MutableCSINodeAllocatableCount"
 // AllocatableGate returns the gate of the fields that RefreshAllocatable sets (Kubernetes v1.36.3, pkg/features/kube_features.go).
 func AllocatableGate() FeatureGate { return FeatureGate{Name: allocatableGate, OnSince: 35} }
 
-// RefreshAllocatable makes the kubelet ask the driver repeatedly how many volumes the kubelet's node can have. The kubelet asks after each interval
-// of this many seconds, and when a volume exceeds the limit. Without the feature gate, RefreshAllocatable changes nothing.
+// RefreshAllocatable makes each kubelet ask the driver repeatedly how many volumes the node can have. The kubelet asks after each interval of this
+// many seconds, and when a volume exceeds the limit. Without the feature gate, RefreshAllocatable changes nothing.
 func RefreshAllocatable(seconds int64) []Mutation {
 	return []Mutation{
 		Mutate(func(cfg Config, object *storagev1.CSIDriver) error {

@@ -44,7 +44,7 @@ func chooseDefaults(cfg Config, objects []client.Object) {
 }
 
 // defaultOf returns the value of our class's default annotation. A value in the cluster stays, because the administrator chose it. If our class is
-// new, or lacks the annotation, it becomes the default only if no other class is the default.
+// new or lacks the annotation, it can become the default only if no other class is the default.
 func defaultOf(cfg Config, ours Class) string {
 	wanted := ours.Default
 	for _, class := range cfg.Classes {

@@ -12,8 +12,9 @@ import (
 //
 // The first installation of a driver with Driver.Disabled waits for the first answer.
 type Cloud struct {
-	// Secret is the name of the Secret of Driver.Credentials that the poller uses. For OpenStack, its key clouds.yaml has the credentials. Its optional
-	// key cacert has CA certificates, which the poller uses if CA has none. For VCenters, the Secret's keys are SERVER.username and SERVER.password.
+	// Secret is the name of a Secret of Driver.Credentials. The poller logs in with it. For OpenStack, key clouds.yaml of the Secret has the
+	// credentials. The optional key cacert has CA certificates, which the poller uses if CA has none. For VCenters, the Secret's keys are
+	// SERVER.username and SERVER.password.
 	Secret string
 	// CA, if set, names the ConfigMap with the CA certificates of the cloud in PEM, in key CloudCAKey. The ConfigMap or the key can be absent.
 	CA client.ObjectKey
@@ -33,7 +34,7 @@ func ClusterCABundle() client.ObjectKey {
 // CloudFacts are a cloud's answers to the questions in Cloud. If Known is false, there is no complete answer, and the operator removes nothing
 // because of missing facts.
 type CloudFacts struct {
-	// Known means that the cloud has answered all questions once. After later failures, the answers stay.
+	// Known means that the cloud has answered all questions at least once. After later failures, the answers stay.
 	Known bool
 	// NoService means that the cloud's catalogue lacks the driver's service. All fields below are then empty.
 	NoService bool
@@ -42,7 +43,8 @@ type CloudFacts struct {
 	ComputeZones, VolumeZones []string
 	// ShareTypes are the names of Manila's share types, sorted. Each type is in at least one of the last two answers.
 	ShareTypes []string
-	// Repeated means that two answers in a row had the same zones, or that two answers had no share types besides ShareTypes.
+	// Repeated, for zones, means that two answers in a row had the same zones. For share types, it means that at least two answers lack each type that
+	// is not in ShareTypes.
 	Repeated bool
 	// Refused says why checks of the vCenters prevent the installation. It is empty if no check prevents the installation.
 	Refused string

@@ -1,5 +1,5 @@
-// Package accept describes what drivers accept, as data: rows with a version and a source. It reads no cluster, and imports nothing of this
-// project.
+// Package accept has data about the values that drivers accept. Each row of the data has its versions and a source. The package reads no cluster, and
+// imports nothing of this project.
 //
 // Rendering omits values that a row rejects. Doctor and the guides read the same rows.
 package accept
@@ -23,11 +23,11 @@ type Subject string
 const (
 	// ClusterName is the infrastructureName of the Infrastructure.
 	ClusterName Subject = "cluster name"
-	// Region is the region of the cloud. Endpoint is the address of one service of the cloud. The row's Name is the service.
+	// Region is the region of the cloud. Endpoint is the address of one service of the cloud. In a row about an Endpoint, Name is the service.
 	Region   Subject = "region"
 	Endpoint Subject = "endpoint"
-	// Tag is a tag of cloud resources. Label is a label of cloud resources. The row's Name is Key or Value: the half
-	// of the pair that the row is about.
+	// Tag is a tag of cloud resources. Label is a label of cloud resources. In a row about a Tag or a Label, Name is Key or Value, the half of the pair
+	// that the row is about.
 	Tag   Subject = "tag"
 	Label Subject = "label"
 	// File is a key of a file. The row's Name has the form SECTION/KEY.
@@ -45,7 +45,8 @@ const (
 	Expansion         Subject = "expansion"
 	// Handle is the volumeHandle of a PersistentVolume.
 	Handle Subject = "volume handle"
-	// RefusedOption is a mount option that the driver itself refuses, by name. MountOption is about the mount helper.
+	// RefusedOption is a mount option that the driver refuses because of its name. MountOption is a mount option that the driver does not refuse by
+	// name.
 	RefusedOption Subject = "refused mount option"
 	// Together is about several values of a PersistentVolume that the driver refuses together: see Row.Has.
 	Together Subject = "values together"
@@ -63,7 +64,8 @@ const (
 type Row struct {
 	Of   Subject
 	Name string
-	// Since is the first version for which the row holds. Before is the first later version for which it does not hold. An empty field sets no limit.
+	// Since is the first version for which the row holds. Before is the first later version for which the row does not hold. An empty field sets no
+	// limit.
 	Since, Before string
 	// Most is the maximum number of characters; 0 means no limit.
 	Most int
@@ -74,9 +76,9 @@ type Row struct {
 	Values []string
 	// Accepts, if set, reports whether the driver accepts a value. It is for values that no expression describes.
 	Accepts func(value string) bool
-	// Has reports whether a PersistentVolume has the values of a row of Together.
+	// Has is set only in rows about Together. It reports whether a PersistentVolume has the values that the driver refuses together.
 	Has func(*corev1.PersistentVolume) bool
-	// Write says what to write in place of a refused value of a PersistentVolume.
+	// Write is set only in rows about Instead. It says what to write in place of a refused value of a PersistentVolume.
 	Write func(*corev1.PersistentVolume) string
 	// List, if set, describes how the driver parses all tags or labels from one text.
 	List *List
@@ -85,7 +87,8 @@ type Row struct {
 	// Source is the program, version and file that prove the fact.
 	Source string
 
-	// expressions returns Match and Except, compiled at the first call. Table.At sets it. It is nil in a row that does not come from Table.At.
+	// expressions returns the compiled Match and Except. It compiles them at the first call. Table.At sets this field. The field is nil in a row that
+	// does not come from Table.At.
 	expressions func() (match, except *regexp.Regexp)
 }
 
@@ -124,7 +127,7 @@ func VersionOf(image string) string {
 	return found[1]
 }
 
-// AtLeast reports whether a version is known, and is a given version or a later one.
+// AtLeast reports whether a version is "since" or later. It returns false if the version is unknown.
 func AtLeast(version, since string) bool {
 	known, err := semver.Parse(version)
 	return err == nil && known.GTE(semver.MustParse(since))
@@ -206,7 +209,8 @@ func (r *Row) refuses(value string) bool {
 	}
 }
 
-// IsPlain reports whether a text survives files and environments: valid UTF-8, without control characters and line separators.
+// IsPlain reports whether a text stays the same in a file or an environment variable. A plain text is valid UTF-8, without control characters, line
+// separators and byte order marks.
 func IsPlain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == '\ufeff'

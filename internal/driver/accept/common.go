@@ -54,10 +54,10 @@ func IsURL(text string) bool {
 		!parsed.ForceQuery && parsed.Fragment == "" && !strings.HasSuffix(text, "#") && parsed.String() == text
 }
 
-// IsProxy reports whether Go programs parse a text as a proxy. With any other text, they silently use no proxy (golang.org/x/net v0.52.0,
+// IsProxy reports whether Go programs parse a text as a proxy. With any other text, Go programs silently use no proxy (golang.org/x/net v0.52.0,
 // http/httpproxy/proxy.go parseProxy, config.init), or mistake a part of the text for the host.
 func IsProxy(text string) bool {
-	// With two schemes, Go programs would mistake "http" for the host.
+	// A text can already have a scheme. With two schemes, Go programs would mistake "http" for the host.
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
@@ -65,6 +65,6 @@ func IsProxy(text string) bool {
 	return err == nil && IsPlain(text) && parsed.Hostname() != "" && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, parsed.Scheme)
 }
 
-// IsNoProxy reports whether a list of hosts without a proxy has no line breaks or control characters. Each program parses the list in its own way,
-// and skips unknown entries.
+// IsNoProxy reports whether the text of noProxy has neither line breaks nor control characters. Each program parses this list of hosts in its own
+// way, and skips unknown entries.
 func IsNoProxy(text string) bool { return IsPlain(text) }

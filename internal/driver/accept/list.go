@@ -13,7 +13,7 @@ type Pair struct{ Key, Value string }
 
 // List describes how a driver parses tags or labels from one text. Read behaves like the driver's own parser.
 type List struct {
-	// Name names the flag or parameter. Flag, if set, is the flag whose whole value Read parses.
+	// Name describes the flag or parameter in messages. Flag, if set, is the flag whose whole value Read parses.
 	Name, Flag string
 	// FoldCase means that the cloud ignores the case of keys.
 	FoldCase bool
@@ -27,7 +27,7 @@ type Refused struct {
 	Why string
 }
 
-// List returns how the driver parses tags or labels. It returns nil if the driver accepts none.
+// List returns how the driver parses tags or labels. It returns nil if the driver accepts no tags or labels.
 func (t Table) List(of Subject) *List {
 	for _, row := range t {
 		if row.Of == of && row.List != nil {
@@ -86,7 +86,8 @@ func (l *List) Text(pairs []Pair) string {
 	return l.Write(sorted)
 }
 
-// Join writes pairs with one separator between pairs, and one between key and value.
+// Join returns a function that writes pairs into one text. Separator "between" is between two pairs. Separator "within" is between the key and the
+// value.
 func Join(between, within string) func([]Pair) string {
 	return func(pairs []Pair) string {
 		texts := make([]string, 0, len(pairs))
@@ -97,8 +98,8 @@ func Join(between, within string) func([]Pair) string {
 	}
 }
 
-// Split reads pairs as most drivers do: it splits at a separator, then at the first "=", and trims spaces. skipEmpty decides whether Split skips or
-// rejects an empty part.
+// Split returns a function that reads pairs as most drivers do. The function splits the text at separator "between", splits each part at the first
+// "=", and trims spaces. If skipEmpty is true, the function skips empty parts. If skipEmpty is false, an empty part is an error.
 func Split(between string, skipEmpty bool) func(string) (map[string]string, error) {
 	return func(text string) (map[string]string, error) {
 		pairs := map[string]string{}

@@ -28,8 +28,8 @@ type Change struct {
 	Source        string
 }
 
-// Volume returns the values of a PersistentVolume that a driver refuses when it mounts the volume. Only a table with rows about handles is complete
-// enough for an answer.
+// Volume returns the values of a PersistentVolume that a driver refuses when it mounts the volume. A table without rows about handles is incomplete,
+// so Volume then returns nothing.
 func (t Table) Volume(volume *corev1.PersistentVolume) []Problem {
 	source := volume.Spec.CSI
 	if source == nil || !t.has(Handle, "") {
@@ -74,7 +74,7 @@ func short(text string) string {
 	return strings.ToValidUTF8(text[:mostShown], "") + "..."
 }
 
-// shown returns a user's text for a Problem: short, and quoted unless it is plain.
+// shown returns a user's text for a Problem. It shortens the text, and quotes a text that is not plain.
 func shown(text string) string {
 	if text = short(text); !IsPlain(text) {
 		return strconv.Quote(text)
@@ -82,7 +82,8 @@ func shown(text string) string {
 	return text
 }
 
-// modes returns the refused volume mode and access mode. Kubernetes passes only the first access mode (v1.36, pkg/volume/csi/csi_mounter.go SetUpAt).
+// modes returns a Problem for the volume mode and for the access mode, if the driver refuses them. Kubernetes passes only the first access mode to
+// the driver (v1.36, pkg/volume/csi/csi_mounter.go SetUpAt).
 func (t Table) modes(volume *corev1.PersistentVolume) []Problem {
 	var problems []Problem
 	if mode := volume.Spec.VolumeMode; mode != nil && !t.has(VolumeMode, string(*mode)) {

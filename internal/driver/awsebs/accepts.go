@@ -21,7 +21,7 @@ func accepts() accept.Table {
 		create     = "pkg/driver/controller.go CreateVolume"
 	)
 	table := accept.Table{
-		// The key of the tag has 22 characters before the name.
+		// The key of the cluster's tag has 22 characters before the name: see driver.ClusterTag. AWS allows 128 characters in a key.
 		accept.Name(106, "only a name of up to 106 letters, digits and . _ - fits into a tag", limits),
 		accept.AWSRegion(),
 		{Of: accept.Endpoint, Name: driver.EC2, Source: "pkg/cloud/cloud.go newEC2Cloud"},

@@ -23,7 +23,7 @@ func addTags(cfg driver.Config, pods driver.Pods) error {
 }
 
 // addRegion sets the controller's region and endpoint. The controller is on the pod network, so it can't ask the instance metadata. FIPS mode changes
-// no endpoint (decision 0024), because the storage of a private cluster would fail if the cluster can reach only the plain endpoints. Administrators
+// no endpoint (decision 0024). Some private clusters can reach only the plain endpoints, so FIPS endpoints would break their storage. Administrators
 // set FIPS endpoints in the Infrastructure, as for all of OpenShift.
 func addRegion(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Controller {

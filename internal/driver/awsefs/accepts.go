@@ -16,7 +16,7 @@ func accepts() accept.Table {
 		parser = "pkg/driver/driver.go parseTagsFromStr"
 	)
 	table := accept.Table{
-		// The key of the tag has 22 characters before the name.
+		// The key of the cluster's tag has 22 characters before the name: see driver.ClusterTag. AWS allows 128 characters in a key.
 		accept.Name(106, "only a name of up to 106 letters, digits and . _ - fits into a tag", limits),
 		accept.AWSRegion(),
 		{Of: accept.Tag, Name: accept.Key, Match: `(?s).{1,128}`, Why: lengths, Source: limits},

@@ -23,7 +23,7 @@ const (
 // ofUsers returns the values that the driver accepts in StorageClasses and PersistentVolumes.
 func ofUsers() accept.Table {
 	table := accept.Table{
-		// Value s3files-ap, of drivers since 3.0, is for S3 Files. This project does not install the mount helper for S3 Files.
+		// Drivers since 3.0 also accept value s3files-ap, for S3 Files. This project does not install the mount helper for S3 Files.
 		{Of: accept.Parameter, Name: "provisioningMode", Values: []string{"efs-ap"}, Why: "must be efs-ap", Source: controller},
 		{Of: accept.Parameter, Name: "fileSystemId", Source: controller},
 		{Of: accept.Parameter, Name: "fileSystemIdConfigRef", Since: "2.1.15", Source: controller},

@@ -33,8 +33,8 @@ const (
 	encrypts = "1.0.0"
 )
 
-// ofVolumes returns the values that the driver accepts in PersistentVolumes. Each source begins with a version of the driver. All sources are places
-// in pkg/driver/node.go of that version.
+// ofVolumes returns the values that the driver accepts in PersistentVolumes. Most sources are a version or a commit of the driver, and a place in its
+// file pkg/driver/node.go.
 func ofVolumes() accept.Table {
 	const place = " pkg/driver/node.go NodePublishVolume"
 	return accept.Table{
@@ -142,7 +142,7 @@ func hasTwoAccessPoints(volume *corev1.PersistentVolume) bool {
 	})
 }
 
-// changes returns the values that the driver treats in another way than earlier versions, without refusing them.
+// changes returns the values that older and newer drivers accept, but treat in different ways.
 func changes() []accept.Change {
 	return []accept.Change{
 		{Before: encrypts, What: "the new driver mounts it with TLS, the old one without", Instead: `a new PersistentVolume with volume attribute ` +

@@ -50,7 +50,7 @@ func Driver() driver.Driver {
 		Removable:       true,
 		// Each mount with TLS needs a process: efs-proxy or stunnel (efs-utils 2.4, src/proxy, and mount_efs/__init__.py bootstrap_proxy).
 		MountsInPods: true,
-		// The controller runs as root. If a setting asks for it, the controller mounts file systems to delete directories.
+		// The controller runs as root. If setting deleteRootDir is "true", the controller mounts file systems to delete directories.
 		PrivilegedController: true,
 		LegacyFinalizers: []string{
 			Operator + ".operator.openshift.io/AWSEFSDriverControllerServiceController",

@@ -10,9 +10,9 @@ import (
 )
 
 // addMountIdentity gives credentials to the mount helper in pods that mount with option iam. The helper reads access keys from root's home directory,
-// and a role from two variables. It ignores AWS_CONFIG_FILE and the keys in the environment, and falls back to the instance's role. (Since v1.30;
-// efs-utils v3.2.0, src/efs_utils_common/aws_credentials.py get_aws_profile and get_aws_security_credentials, constants.py.) The driver deletes
-// directories through a mount with tls and iam (driver v3.4.1, pkg/driver/controller.go DeleteVolume).
+// and a role from two variables. If the helper finds neither, it uses the instance's role. The helper ignores AWS_CONFIG_FILE and the keys in the
+// environment. (Since v1.30; efs-utils v3.2.0, src/efs_utils_common/aws_credentials.py get_aws_profile and get_aws_security_credentials,
+// constants.py.) The driver deletes directories through a mount with tls and iam (driver v3.4.1, pkg/driver/controller.go DeleteVolume).
 func addMountIdentity(cfg driver.Config, pods driver.Pods) error {
 	role := ""
 	switch {

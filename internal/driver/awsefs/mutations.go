@@ -73,7 +73,7 @@ func allowMounts(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// configureNodes adds the limits of the node pods and the volume metrics.
+// configureNodes adds the memory limit, the limit of volumes and the volume metrics to the node pods.
 func configureNodes(cfg driver.Config, pods driver.Pods) error {
 	if pods.Workload != driver.Node {
 		return nil
@@ -138,8 +138,8 @@ func enableFIPS(cfg driver.Config, pods driver.Pods) error {
 }
 
 // UsesFIPSEndpoints reports whether the driver's pods use FIPS endpoints of AWS. If the administrator wants FIPS endpoints, but the pods don't use
-// them, it also says why. Drivers from 3.1 on exit in regions without FIPS endpoints (kubernetes-sigs/aws-efs-csi-driver v3.4.1, pkg/cloud/cloud.go,
-// validateFIPSRegion).
+// them, result "refused" says why. Drivers from 3.1 on exit in regions without FIPS endpoints (kubernetes-sigs/aws-efs-csi-driver v3.4.1,
+// pkg/cloud/cloud.go, validateFIPSRegion).
 func UsesFIPSEndpoints(cfg driver.Config) (use bool, refused string) {
 	return cfg.WantsFIPSEndpoints(useFIPSEndpoint, driver.EFS, driver.EC2)
 }

@@ -42,7 +42,8 @@ func readPlain(text string) (map[string]string, error) {
 	return tags, nil
 }
 
-// readEscapedColons parses tags as some versions of the driver do: a value ends at the second colon, and the rest of the text is ignored.
+// readEscapedColons parses tags as some versions of the driver do. A value ends at the second unescaped colon of the tag. The driver ignores the rest
+// of the tag.
 func readEscapedColons(text string) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, tag := range strings.Split(strings.TrimSpace(text), " ") {
@@ -76,7 +77,7 @@ func untilColon(text string) (before, after string, err error) {
 	return read.String(), "", nil
 }
 
-// readEscaped skips tags with several colons. A tag without a colon has no value.
+// readEscaped skips a tag with several unescaped colons. A tag without an unescaped colon gets an empty value.
 func readEscaped(text string) (map[string]string, error) {
 	tags := map[string]string{}
 	list, err := split(strings.TrimSpace(text), ' ')

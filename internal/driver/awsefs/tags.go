@@ -30,7 +30,7 @@ func AccessPointTags(cfg driver.Config) map[string]string {
 	return tags
 }
 
-// check reports settings without effect: FIPS endpoints that AWS lacks, and the ID of another cluster.
+// check returns a message about each setting without effect.
 func check(cfg driver.Config) []string {
 	var problems []string
 	if _, refused := UsesFIPSEndpoints(cfg); refused != "" {

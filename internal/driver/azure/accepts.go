@@ -7,7 +7,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
 )
 
-// Parameters of classes for tags, and the delimiter between tags, which no tag of OpenShift contains.
+// tagsParameter and delimiterParameter are parameters of classes. delimiter is the text between two tags. No tag of OpenShift contains it.
 const (
 	tagsParameter      = "tags"
 	delimiterParameter = "tagValueDelimiter"

@@ -25,7 +25,7 @@ const (
 	federatedTokenFile = "azure_federated_token_file"
 )
 
-// Keys of the Secret that pods mount. The second exists only on Azure Stack Hub.
+// Keys of the Secret that pods mount. The second key exists only on Azure Stack Hub.
 const (
 	cloudConf      = "cloud.conf"
 	stackEndpoints = "azurestackcloud.json"
@@ -138,7 +138,7 @@ func FindEndpoints(cfg driver.Config, pods driver.Pods) error {
 	return nil
 }
 
-// AddTags adds the tags of the cluster to the parameter tags of a class. The driver splits tags at commas unless another delimiter is set.
+// AddTags adds the tags of the cluster to parameter "tags" of a class. The driver splits tags at commas unless another delimiter is set.
 func AddTags(cfg driver.Config, parameters map[string]string) map[string]string {
 	if len(cfg.Tags) == 0 {
 		return parameters

@@ -87,9 +87,9 @@ func privateEndpoint(parameters map[string]string) string {
 	return ""
 }
 
-// keysIn returns the namespace in which the driver stores the key of a storage account for a StorageClass. The driver stores no key for NFS, with an
-// identity, with storeAccountKey "false", or with a given Secret (azurefile-csi-driver 7b5ae18, pkg/azurefile/controllerserver.go:165, :356, :457,
-// :817). The driver ignores the case of parameter names.
+// keysIn returns the namespace in which the driver stores the key of a storage account for a StorageClass. Result "keeps" reports whether the driver
+// stores a key. The driver stores no key for NFS, with an identity, with storeAccountKey "false", or with a given Secret (azurefile-csi-driver
+// 7b5ae18, pkg/azurefile/controllerserver.go:165, :356, :457, :817). The driver ignores the case of parameter names.
 func keysIn(parameters map[string]string) (namespace string, keeps bool) {
 	value := map[string]string{}
 	for name, text := range parameters {

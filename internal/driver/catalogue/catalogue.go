@@ -1,4 +1,4 @@
-// Package catalogue lists the CSI drivers that a cluster gets by its platform, and renders what their operators need.
+// Package catalogue lists the CSI drivers that a cluster gets because of its platform, and renders the objects of their operators.
 //
 // The cluster-storage-operator, the manifests of the release and the tests use this data. Rendering is pure.
 package catalogue
@@ -42,20 +42,21 @@ type Entry struct {
 	// Builtin means that the operator is csi-driver-operator of this repository. All other operators are External, and start as OpenShift's operators
 	// do.
 	Builtin bool
-	// Image is a variable in the environment of the cluster-storage-operator. Its value is the image of the driver's operator.
+	// Image is the name of a variable in the environment of the cluster-storage-operator. The variable's value is the image of the driver's operator.
 	Image string
 	// Images maps variables in the environment of the driver's operator to variables in the environment of the cluster-storage-operator.
 	Images map[string]string
 	// Cloud means that the operator itself calls the cloud.
 	Cloud bool
-	// Bindings give the operator further RBAC, in one namespace each. The operator also has cluster-wide RBAC.
+	// Bindings give the operator further RBAC. Each binding is for one namespace. The operator also has cluster-wide RBAC.
 	Bindings []Binding
 	// Secrets are the Secrets that the cloud-credential-operator makes for the driver.
 	Secrets []Secret
-	// Workloads identify the Deployments and DaemonSets of an abandoned driver, which has no operator to remove it.
+	// Workloads are the Deployments and DaemonSets of the driver. The cluster-storage-operator deletes them when it removes the driver, if the driver's
+	// operator has not already deleted them.
 	Workloads []Workload
-	// Namespace, if set, is the namespace of the driver. The cluster-storage-operator creates it, and keeps it after the removal of the driver. Without
-	// it, the driver uses the namespace of its operator.
+	// Namespace, if set, is the namespace of the driver. The cluster-storage-operator creates the namespace, and keeps it after the removal of the
+	// driver. If Namespace is empty, the driver uses the namespace of its operator.
 	Namespace string
 	// Made are the ClusterRoles and ClusterRoleBindings that an External operator creates for its driver.
 	Made Made
@@ -66,9 +67,9 @@ type Entry struct {
 // Binding gives an operator a ClusterRole in one namespace.
 type Binding struct {
 	Namespace string
-	// Role is the suffix of the ClusterRole's name, after the operator's name. The suffix of the RoleBinding's name is Role and "binding".
+	// Role is the end of the ClusterRole's name, after the operator's name. The end of the RoleBinding's name is Role and "binding".
 	Role string
-	// Rules, if set, are the rules of the ClusterRole. Without them, the ClusterRole has what an operator needs in its driver's namespace.
+	// Rules, if set, are the rules of the ClusterRole. If Rules is empty, the ClusterRole has what an operator needs in its driver's namespace.
 	Rules []rbacv1.PolicyRule
 }
 
@@ -89,8 +90,8 @@ type Workload struct {
 
 // Predecessor is an operator of the same driver that OLM installed.
 type Predecessor struct {
-	// Package is the package of the predecessor's Subscription. The names of the predecessor's ClusterServiceVersions begin with it. Deployment is the
-	// name of the predecessor's Deployment.
+	// Package is the package of the predecessor's Subscription. The names of the predecessor's ClusterServiceVersions begin with the name of the
+	// package. Deployment is the name of the predecessor's Deployment.
 	Package, Deployment string
 	// Configuration is the kind of the predecessor's one custom resource, named "cluster". The finalizer of this resource would remove the driver.
 	Configuration schema.GroupVersionKind

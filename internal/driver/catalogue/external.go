@@ -11,7 +11,7 @@ import (
 const cloudNamespace = "openshift-cloud-controller-manager"
 
 // secretWatcher returns the rule for an operator with a ResourceSyncController. Whatever this controller copies, it starts an informer for all
-// Secrets of each watched namespace. The operator waits for each informer without a time limit, so it does nothing if it may not list Secrets
+// Secrets of each watched namespace. The operator waits for each informer without a time limit. So an operator that may not list Secrets does nothing
 // (library-go at csi-operator f7f9dc59, operator/resourcesynccontroller/resourcesync_controller.go:87; csi-operator f7f9dc59,
 // pkg/clients/clients.go:138).
 func secretWatcher() rbacv1.PolicyRule { return core("list watch", "secrets") }

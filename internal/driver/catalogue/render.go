@@ -159,7 +159,8 @@ func (e Entry) addConfiguration(objects []client.Object, cfg Config) error {
 	return nil
 }
 
-// rank orders kinds: namespaces and accounts first, then RBAC, then objects that pods refer to.
+// rank returns the position of an object's kind in the order of applying. Namespaces and accounts come first, then RBAC, then objects that pods refer
+// to. Deployments come last.
 func rank(object client.Object) int {
 	order := []string{
 		"Namespace", "ServiceAccount", "ClusterRoleBinding", "RoleBinding", "ConfigMap", "Service", "ServiceMonitor", deployment,

@@ -21,7 +21,7 @@ const (
 	enableTopology = "enable_topology"
 )
 
-// usersConfig is the administrator's ConfigMap. Its key config has the configuration.
+// usersConfig is the administrator's ConfigMap. Key usersConfigKey of this ConfigMap has the configuration.
 const (
 	usersConfig    = "cinder-csi-config"
 	usersConfigKey = "config"
@@ -84,8 +84,8 @@ func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 
 // source is the input from which the operator makes the driver's configuration.
 type source struct {
-	// name is the name of the source in messages. text is the INI file. topology is the administrator's setting for zones. If it is empty, the operator
-	// derives the setting from the zones of the cloud.
+	// name is the name of the source in messages. text is the INI file. topology is the administrator's setting for zones. If topology is empty, the
+	// operator derives the setting from the zones of the cloud.
 	name, text, topology string
 }
 
