@@ -18,17 +18,17 @@ type Credentials struct {
 	Condition string
 	// RoleARNVariable is the environment variable with the IAM role for STS.
 	RoleARNVariable string
-	// Optional means that the driver works without these credentials. The operator does not request them in passthrough mode, in which node pods would
-	// get the administrator's own keys.
+	// Optional means that the driver works without these credentials. In passthrough mode, the operator does not request optional credentials, because
+	// node pods would get the administrator's own keys.
 	Optional bool
 	// Payload means that a manifest of the release contains the CredentialsRequest. The installation of a cluster and ccoctl use this manifest. The
 	// operator only watches the CredentialsRequest, and uses its Secret.
 	Payload bool
-	// Keys are alternative sets of keys. The Secret must have all keys of one of these sets. An empty set accepts every Secret that has at least one
-	// key, because only the code in Driver.Derived has the names of the keys.
+	// Keys are alternative sets of keys. The Secret must have all keys of at least one set. An empty set accepts every Secret that has at least one key.
+	// A driver has an empty set if only Derived.Build knows the names of the keys.
 	Keys [][]string
-	// FileSetting, if set, names the setting that makes pods mount with the credentials file in the Secret. For such mounts, the Secret's keys with an
-	// access key are not enough.
+	// FileSetting, if set, names a setting. If its value is true, pods mount volumes with the credentials file in the Secret. The Secret then needs this
+	// file, even if it has an access key.
 	FileSetting string
 }
 
@@ -45,7 +45,8 @@ func (d Driver) CredentialsOf(workload Workload) Credentials {
 	return Credentials{}
 }
 
-// LacksFile reports whether a setting asks for a credentials file that a Secret with these keys lacks. With a role, pods need no file.
+// LacksFile reports whether a setting asks for a credentials file, but a Secret with these keys has no such file. If a role is configured, pods need
+// no file.
 func (c Credentials) LacksFile(cfg Config, keys []string) bool {
 	asked := c.FileSetting != "" && cfg.Settings[c.FileSetting] == "true"
 	return asked && cfg.RoleARNs[c.RoleARNVariable] == "" && !slices.Contains(keys, CredentialsFile)
@@ -83,9 +84,9 @@ func (c Credentials) WantedKeys() string {
 }
 
 // Requests reports whether the operator creates a CredentialsRequest. It returns false if the release creates the CredentialsRequest (Payload), or if
-// the cluster does not serve the kind. In manual mode, it returns true only if there is a role for STS. In other modes, it returns true for optional
-// credentials only if there is a role, or if the mode is mint. The default mode counts as mint only if the cluster is known to mint. In passthrough
-// mode, an optional request would give the administrator's own keys to node pods.
+// the cluster does not serve the kind. In manual mode, it returns true only if a role for STS is configured. In other modes, it returns true for
+// optional credentials only if a role is configured, or if the mode is mint. The default mode counts as mint only if the operator knows that the
+// cluster mints. In passthrough mode, an optional request would give the administrator's own keys to node pods.
 func (c Config) Requests(request Credentials) bool {
 	switch {
 	case request.Payload || !c.Kinds[CredentialsRequestKind()]:

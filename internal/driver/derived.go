@@ -10,25 +10,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Derived is a Secret in the driver's namespace that the operator computes from other objects, for drivers that read all configuration from one file.
-// Its inputs are ConfigMaps, all Secrets of Driver.Credentials and, optionally, facts of the cloud.
+// Derived is a Secret in the driver's namespace. The operator computes its content from other objects, because the driver reads all configuration
+// from one file. The inputs are ConfigMaps, all Secrets of Driver.Credentials and, if requested, facts of the cloud and the configuration of the
+// cluster.
 type Derived struct {
 	// Name is the name of the Secret.
 	Name string
-	// Workloads are the workloads that mount the Secret. The operator starts them only when the Secret exists. A change of the Secret restarts their
-	// pods.
+	// Workloads are the workloads that mount the Secret. The operator creates these workloads only when the Secret exists. A change of the Secret
+	// restarts their pods.
 	Workloads []Workload
 	// ConfigMaps have the cloud configuration of the cluster. These ConfigMaps are in other namespaces.
 	ConfigMaps []DerivedConfigMap
 	// FromCloud means that Config.Cloud is an input. FromCluster means that DerivedInputs.Cluster is an input.
 	FromCloud, FromCluster bool
-	// Build returns the content of the Secret. Build is pure. Its error appears in a condition. So the error must say what is wrong and what to do, and
-	// must not contain a value of a Secret. After an error, the previous content stays in effect. ErrCloudUnknown is not a failure, but makes the
-	// operator wait.
+	// Build returns the content of the Secret. Build is pure. The operator reports an error of Build in a condition. So the error must say what is wrong
+	// and what to do, and must not contain a value of a Secret. After an error, the previous content stays in effect. ErrCloudUnknown is not a failure:
+	// the operator waits for the cloud.
 	Build func(DerivedInputs) (map[string][]byte, error)
 }
 
-// ErrCloudUnknown is the error of Derived.Build while the content depends on a missing answer of the cloud.
+// ErrCloudUnknown is the error of Derived.Build while the content depends on an answer that the cloud has not given yet.
 var ErrCloudUnknown = errors.New("the cloud has not answered yet")
 
 // DerivedConfigMap is a ConfigMap that a Derived depends on.
@@ -46,7 +47,7 @@ type DerivedInputs struct {
 	Cloud CloudFacts
 	// Cluster is the cluster's configuration. It is empty unless Derived.FromCluster is true.
 	Cluster DerivedCluster
-	// Previous is what the Secret contains before it is written. It is nil if the Secret does not exist.
+	// Previous is the present content of the Secret. It is nil if the Secret does not exist.
 	Previous map[string][]byte
 	// Secrets maps the names of the Secrets of Driver.Credentials to their data.
 	Secrets map[string]map[string][]byte

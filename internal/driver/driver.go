@@ -38,8 +38,8 @@ const (
 	Node Workload = "node"
 )
 
-// WorkloadOf returns which of the two workloads an object is. For all other objects, also for further Deployments and DaemonSets of the driver, it
-// returns an empty Workload.
+// WorkloadOf returns the workload that an object is: Controller or Node. It returns an empty Workload for all other objects, and for further
+// Deployments and DaemonSets of the driver.
 func (d Driver) WorkloadOf(object client.Object) Workload {
 	switch object.(type) {
 	case *appsv1.Deployment:
@@ -71,8 +71,8 @@ type Driver struct {
 	ShortPrefix string
 	// ConditionPrefix is the beginning of the condition types that other tools read, for instance "AWSEFS".
 	ConditionPrefix string
-	// Platform is the platform of the driver; empty means every platform. The driver's node pods share nodes and host ports with the drivers of the same
-	// platform, and with the drivers of every platform.
+	// Platform is the platform of the driver; empty means every platform. Node pods of drivers of one platform share nodes and host ports. They also
+	// share nodes and host ports with the drivers of every platform.
 	Platform configv1.PlatformType
 	// Namespace, if set, is the namespace of the driver, and exists before the operator starts. Without it, the driver uses the namespace of its
 	// operator.
@@ -82,8 +82,8 @@ type Driver struct {
 	// DaemonSets are the names of further DaemonSets. The operator need not wait for them, because a node pod becomes ready only if the pods that it
 	// needs run on its node.
 	DaemonSets []string
-	// Deployments are the names of further Deployments. They get the same replicas, placement and restrictions as the controller. The operator does not
-	// wait for them.
+	// Deployments are the names of further Deployments. The operator gives them the same replicas, placement and restrictions as the controller, and
+	// does not wait for them.
 	Deployments []string
 	// Selectors, if set, are the pod selectors of the two workloads, including label app. Without them, the selector is label app with the name of the
 	// workload.
@@ -98,7 +98,7 @@ type Driver struct {
 	// possible. Controller pods use the pod network, unless the driver's asset sets hostNetwork.
 	PrivilegedController bool
 	// CloudCAVariable, if set, is an environment variable of the controller's driver container. The operator sets it to the path of the CA certificates
-	// of the driver's cloud. A driver with this variable has no dashboard.
+	// of the driver's cloud. A driver with this variable has no dashboard, because the cache can hold only one ConfigMap of ManagedNamespace.
 	CloudCAVariable string
 	// Metrics are the metrics of the driver's own container, by workload.
 	Metrics map[Workload]Metrics
@@ -106,7 +106,7 @@ type Driver struct {
 	FurtherMetrics map[Workload][]Metrics
 	// Payload, if set, describes a driver of the OpenShift payload. Without it, administrators install the driver by OLM.
 	Payload *Payload
-	// Removable is true if managementState Removed, or the deletion of the ClusterCSIDriver, removes the driver.
+	// Removable means that the operator removes the driver if managementState is Removed, or if the ClusterCSIDriver is deleted.
 	Removable bool
 	// RemovedByState means that managementState Removed removes the driver, but the deletion of the ClusterCSIDriver does not. This ClusterCSIDriver has
 	// no finalizer, and the cluster-storage-operator creates it again.
@@ -121,30 +121,31 @@ type Driver struct {
 	FurtherLeases []string
 	// Credentials are the CredentialsRequests of the driver.
 	Credentials []Credentials
-	// Derived, if set, is a Secret for pods that the operator computes from other objects.
+	// Derived, if set, is a Secret that pods mount. The operator computes its content from other objects.
 	Derived *Derived
 	// Cloud, if set, lists the facts that the driver needs from its cloud.
 	Cloud *Cloud
 	// CloudClasses, if set, are the StorageClasses that depend on Config.Cloud.
 	CloudClasses *CloudClasses
-	// KeptSecrets, if set, are Secrets that the driver stores outside of its namespace, for volumes of some StorageClasses. No rendered RBAC allows the
-	// driver to store them.
+	// KeptSecrets, if set, are Secrets that the driver stores in other namespaces, for volumes of some StorageClasses. Rendered RBAC does not allow the
+	// driver to store these Secrets.
 	KeptSecrets *KeptSecrets
 	// NamedSecrets, if set, are the Secrets that StorageClasses of the driver can name.
 	NamedSecrets *NamedSecrets
-	// MountsInPods means that mounts of a node depend on processes in the node's pod, and stall while the pod is replaced. Unless the policy is
-	// RollingUpdate, the operator then replaces node pods itself, the node pods of idle nodes first. For all other drivers, Kubernetes replaces node
-	// pods, on a tenth of the nodes at a time.
+	// MountsInPods means that mounts of a node depend on processes in the node's pod, and stall during the replacement of this pod. Unless the policy is
+	// RollingUpdate, the operator itself replaces the node pods of such a driver, beginning with the pods of idle nodes. For all other drivers,
+	// Kubernetes replaces node pods, on a tenth of the nodes at a time.
 	MountsInPods bool
-	// StartupTaint, if set, is the key of a taint that keeps pods from a new node until the driver is there. The operator removes the taint from a node
-	// as soon as the CSINode lists the driver.
+	// StartupTaint, if set, is the key of a taint with which new nodes can register. The taint repels pods until the driver runs on the node. The
+	// operator removes the taint from a node as soon as the CSINode lists the driver.
 	StartupTaint string
-	// LongWait, if set, returns advice for PVCs that are Pending for several minutes, from the parameters of their StorageClass. It returns an empty
-	// text if there is no advice.
+	// LongWait, if set, returns advice for PVCs that are Pending for several minutes. The advice depends on the parameters of the StorageClass of these
+	// PVCs. LongWait returns an empty text if it has no advice.
 	LongWait func(parameters map[string]string) (advice string)
 	// Settings are read from the operator's environment.
 	Settings []Setting
-	// FeatureGates are the gates of the API server on which rendering depends, except for the gate of all drivers. Gates returns all of them.
+	// FeatureGates are feature gates of the API server on which the rendering of this driver depends. Gates also returns the gate on which the rendering
+	// of all drivers depends.
 	FeatureGates []FeatureGate
 	// Obsolete lists objects of predecessors and earlier versions that the driver no longer needs.
 	Obsolete Obsolete
@@ -152,22 +153,23 @@ type Driver struct {
 	LegacyConditions []string
 	// Predecessors are the operators from which the driver can be migrated.
 	Predecessors []Predecessor
-	// OptionalImages maps the variable of an image to a setting. The driver needs the image only if the setting is true.
+	// OptionalImages maps the variable of an image to the name of a setting. The driver needs the image only if the setting is true.
 	OptionalImages map[string]string
-	// Wanted, if set, reports whether a cluster gets a rendered object. The operator prunes objects that are not wanted.
+	// Wanted, if set, reports whether the operator applies a rendered object. The operator prunes objects for which Wanted returns false.
 	Wanted func(cfg Config, object client.Object) bool
 	// Disabled, if set, says why a cluster does not need the driver. It returns an empty text if the cluster needs the driver. Disabled can only prevent
 	// an installation: the operator never removes an installed driver because of Disabled.
 	Disabled func(Config) string
 	// Accepts says which values of the cluster and of users the driver accepts, by version. Rendering omits values that the driver does not accept.
 	Accepts accept.Table
-	// Changes lists the values that newer versions of the driver treat in another way, without refusing them. Installers are other programs that install
-	// the driver, with the versions that they install. A migration reads both.
+	// Changes lists values that newer versions of the driver accept, but treat in another way. Installers are other programs that install the driver,
+	// with the versions that they install. A migration reads Changes and Installers.
 	Changes    []accept.Change
 	Installers []Installer
-	// Zones are the DNS domains of the servers whose names node pods resolve: one for each partition of the cloud.
+	// Zones are DNS domains, one for each partition of the cloud. Node pods resolve the names of the cloud's servers in these domains.
 	Zones []string
-	// Check, if set, returns a sentence for each setting without effect, in addition to the values that Accepts rejects. Rendering omits these settings.
+	// Check, if set, returns one sentence for each setting that has no effect. It does not report values that Accepts rejects. Rendering omits the
+	// settings without effect.
 	Check func(Config) []string
 	// Mutations change the rendered objects, one after the other, as the Config requires.
 	Mutations []Mutation
@@ -197,8 +199,8 @@ type Sidecar struct {
 
 // KeptSecrets are Secrets that a driver stores in namespaces of users. The driver can store them only if RBAC of the users allows it.
 type KeptSecrets struct {
-	// Namespace reports whether the driver stores Secrets for a StorageClass with these parameters, and in which namespace. An empty namespace means the
-	// namespace of the PVC.
+	// Namespace reports whether the driver stores Secrets for a StorageClass with these parameters (result keeps). It also returns the namespace of the
+	// Secrets. An empty namespace means the namespace of the PVC.
 	Namespace func(parameters map[string]string) (namespace string, keeps bool)
 	// Advice says what to do about PVCs that wait for the permission.
 	Advice string
@@ -206,18 +208,19 @@ type KeptSecrets struct {
 
 // NamedSecrets are Secrets that StorageClasses name, and that the controller's sidecars read.
 type NamedSecrets struct {
-	// Granted names the Secret in the driver's namespace that the controller may read under the rendered RBAC. It is empty if there is no such Secret.
+	// Granted names the Secret in the driver's namespace that rendered RBAC allows the controller to read. It is empty if rendered RBAC allows no
+	// Secret.
 	Granted string
-	// Advice says what to do about other Secrets, which rendered RBAC does not let the controller read.
+	// Advice says what to do about Secrets other than Granted. Rendered RBAC does not allow the controller to read such Secrets.
 	Advice string
 }
 
 // Obsolete names objects that the operator deletes when nothing needs them any more.
 type Obsolete struct {
 	// ClusterRoleBindings are obsolete bindings that grant rights only to the controller's ServiceAccount. ClusterRoles are roles that only these
-	// bindings refer to. Once our workloads are applied, the operator deletes the bindings, and then the roles.
+	// bindings refer to. After the operator has applied our workloads, it deletes the bindings, and then the roles.
 	ClusterRoleBindings, ClusterRoles []string
-	// ConfigMaps are ConfigMaps that predecessors of several drivers can mount. The operator deletes a ConfigMap once no workload in the namespace
+	// ConfigMaps are ConfigMaps that predecessors of several drivers can mount. The operator deletes a ConfigMap as soon as no workload in the namespace
 	// mounts it.
 	ConfigMaps []string
 }
@@ -284,8 +287,8 @@ type Config struct {
 	ResourceTags []configv1.AWSResourceTag
 	// Tags and Labels are the tags and labels of the Infrastructure that the driver accepts. Render computes them from Driver.Accepts.
 	Tags, Labels []accept.Pair
-	// DependencyHashes maps a workload to hashes of the Secrets and ConfigMaps that its pods read when they start, by name. A change of a hash restarts
-	// the pods. The pods mount the trusted CA bundle only if its hash is in the map.
+	// DependencyHashes maps a workload to a map of hashes. The keys of this map are the names of the Secrets and ConfigMaps that the workload's pods
+	// read when they start. A change of a hash restarts the pods. The pods mount the trusted CA bundle only if its hash is in the map.
 	DependencyHashes map[Workload]map[string]string
 	// Migrating means that pods of a predecessor still run.
 	Migrating bool
@@ -293,7 +296,7 @@ type Config struct {
 	Rollout RolloutPolicy
 	// FeatureGates has the gates of Driver.Gates that are on.
 	FeatureGates map[string]bool
-	// RequiresDriver means that the scheduler places pods with volumes of the driver only on nodes that have the driver.
+	// RequiresDriver means that the scheduler places a pod with volumes of the driver only on a node on which the driver is registered.
 	RequiresDriver bool
 	// Settings maps the name of an environment variable to its value. Driver.ReadSettings makes the map.
 	Settings map[string]string
@@ -364,8 +367,8 @@ func (d Driver) IsLegacy(finalizer string) bool {
 	return slices.Contains(d.LegacyFinalizers, finalizer)
 }
 
-// CheckImages returns one error for all wrong image variables. The error names the variables whose values contain spaces. If there are none, the
-// error names the empty variables. An optional image may be empty if its setting is not true.
+// CheckImages returns one error for all wrong image variables. The error names the variables whose values contain spaces. If no value contains
+// spaces, the error names the empty variables. An optional image may be empty if its setting is not true.
 func (d Driver) CheckImages(images, settings map[string]string) error {
 	var missing, blank []string
 	for _, name := range d.Images() {

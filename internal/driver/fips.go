@@ -15,10 +15,10 @@ const (
 	STS = "sts"
 )
 
-// fipsEndpoints reports whether a program that calls these services of AWS can use FIPS endpoints, and if not, why. One variable,
-// AWS_USE_FIPS_ENDPOINT, switches all services of a program. The SDK constructs the name of a FIPS host for every region, even if AWS has no such
-// host. It rejects FIPS with a custom endpoint ("FIPS and custom endpoint are not supported"). Argument "named" has the endpoints of the
-// Infrastructure, by service.
+// fipsEndpoints reports whether a program that calls these services of AWS can use FIPS endpoints. If the program can't, result "why" is the reason.
+// One variable, AWS_USE_FIPS_ENDPOINT, switches all services of a program. The SDK constructs the name of a FIPS host for every region, even if AWS
+// has no such host. The SDK rejects FIPS with a custom endpoint ("FIPS and custom endpoint are not supported"). Argument "named" maps a service to
+// its endpoint in the Infrastructure.
 //
 // Source of the hosts: https://aws.amazon.com/compliance/fips/, and internal/endpoints/endpoints.go of the modules
 // aws-sdk-go-v2/service/{ec2 v1.344.1, efs v1.41.18, sts v1.51.8}.
@@ -54,8 +54,8 @@ func (c Config) awsEndpoints() map[string]string {
 }
 
 // WantsFIPSEndpoints reports whether pods that call these services use FIPS endpoints. If a setting asks for FIPS endpoints that the pods can't use,
-// result "refused" says why. With an empty setting, pods use FIPS endpoints if the cluster is in FIPS mode and AWS has the hosts. Pods also call STS
-// if a Secret can name a role.
+// result "refused" says why. If the setting is empty, pods use FIPS endpoints if the cluster is in FIPS mode and AWS has the hosts.
+// WantsFIPSEndpoints adds STS to the services if a Secret can name a role.
 func (c Config) WantsFIPSEndpoints(setting string, services ...string) (use bool, refused string) {
 	wanted := c.Settings[setting]
 	if wanted == "false" || (wanted == "" && !c.FIPS) {
@@ -72,8 +72,8 @@ func (c Config) WantsFIPSEndpoints(setting string, services ...string) (use bool
 	return use, refused
 }
 
-// mayAssumeRoles reports whether a Secret can name a role. It can if a role is configured, or if an administrator creates Secrets by hand or with
-// ccoctl.
+// mayAssumeRoles reports whether a Secret can name a role. It returns true if a role is configured, or if an administrator creates Secrets by hand or
+// with ccoctl.
 func (c Config) mayAssumeRoles() bool {
 	for _, role := range c.RoleARNs {
 		if role != "" {

@@ -37,8 +37,8 @@ func LeaseOf(sidecar, driver string) string {
 	}, driver)
 }
 
-// nameLeases allows the controller to use the Leases of the driver. A sidecar only gets and updates its Lease
-// (k8s.io/client-go v0.36 tools/leaderelection/resourcelock/leaselock.go).
+// nameLeases allows the controller to get and update the Leases of the driver, by name. The asset already allows the creation of Leases. Sidecars
+// need no other verbs (k8s.io/client-go v0.36 tools/leaderelection/resourcelock/leaselock.go).
 func (d Driver) nameLeases(_ Config, role *rbacv1.Role) error {
 	leases := d.Leases(role.Namespace)
 	if role.Name != d.Prefix+"-lease-leader-election" || len(leases) == 0 {
@@ -73,13 +73,13 @@ func (d Driver) Leases(namespace string) []client.Object {
 	return leases
 }
 
-// controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM the driver exits at once, and leading sidecars release
-// their Leases. But with feature gate ReleaseLeaderElectionOnExit, a sidecar that still waits for its Lease ignores SIGTERM. SIGTERM then ends only
-// the context of the sidecar's controllers, and only running controllers end the election (external-provisioner v6.3.0
+// controllerGrace is the termination grace period of a controller pod, in seconds. On SIGTERM, the driver exits at once, and leading sidecars release
+// their Leases. But with feature gate ReleaseLeaderElectionOnExit, a sidecar that still waits for its Lease ignores SIGTERM. In such a sidecar,
+// SIGTERM ends only the context of the controllers. Controllers end the election, but run only in the leader (external-provisioner v6.3.0
 // cmd/csi-provisioner/csi-provisioner.go:651-753, external-attacher v4.13.0 cmd/csi-attacher/main.go:280-324, external-resizer v2.3.0
-// cmd/csi-resizer/main.go:290-346, external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go:316-376). So each drain and each roll-out would wait
-// Kubernetes' default of 30 seconds for such sidecars. A preStop hook can't stop these sidecars, because Kubernetes runs the hook before SIGTERM, and
-// the images have no shell.
+// cmd/csi-resizer/main.go:290-346, external-snapshotter v8.7.0 cmd/csi-snapshotter/main.go:316-376). So with Kubernetes' default of 30 seconds, each
+// drain and each roll-out would wait 30 seconds for such sidecars. A preStop hook can't stop these sidecars, because Kubernetes runs the hook before
+// SIGTERM, and the images have no shell.
 const controllerGrace = 10
 
 func shortenGracePeriod(_ Config, pods Pods) error {

@@ -20,7 +20,7 @@ type Metrics struct {
 	Name string
 	// Loopback is the port of the plain endpoint. Port is the HTTPS port that Prometheus scrapes.
 	Loopback, Port int32
-	// Flag is the container's flag for the address of the plain endpoint; empty means --http-endpoint, which all CSI sidecars have.
+	// Flag is the container's flag for the address of the plain endpoint. If Flag is empty, the flag is --http-endpoint, which all CSI sidecars have.
 	Flag string
 	// Fixed means that the container has no flag for the address, and always uses port Loopback.
 	Fixed bool
@@ -30,8 +30,8 @@ type Metrics struct {
 	Since string
 }
 
-// without returns a copy of the driver. The copy lacks each sidecar that needs a kind which the cluster does not serve, and the metrics that the
-// driver's version lacks. If Prometheus can't scrape metrics, the copy has no metrics.
+// without returns a copy of the driver. The copy omits sidecars whose optional kind the cluster does not serve, and metrics that the driver's version
+// does not have. If Prometheus can't scrape metrics, the copy omits all metrics.
 func (d Driver) without(cfg Config) Driver {
 	sidecars := make([]Sidecar, 0, len(d.Sidecars))
 	for _, sidecar := range d.Sidecars {
@@ -68,7 +68,8 @@ func (d Driver) endpoints(workload Workload) []Metrics {
 	return all
 }
 
-// scraped maps each workload to the beginning of the names of the Service, ServiceMonitor and other objects with which Prometheus scrapes it.
+// scraped maps each workload to a prefix. The names of the workload's Service, ServiceMonitor and other objects for Prometheus begin with this
+// prefix.
 func (d Driver) scraped() map[Workload]string {
 	return map[Workload]string{Controller: d.Prefix + "-controller", Node: d.DaemonSet}
 }
@@ -95,9 +96,10 @@ func (d Driver) metricsObjects(values manifest.Values, scheme *runtime.Scheme) (
 	return objects, err
 }
 
-// addMetrics adds the ports of metrics to the Services and ServiceMonitors. It does not set the ServiceMonitors' serviceDiscoveryRole. Server-side
-// apply fails if the CRD lacks this field (before prometheus-operator/prometheus-operator#7982, October 2025). The operators have no permission to
-// read that CRD. Without the field, Prometheus uses Endpoints, and finds 1,000 nodes at most.
+// addMetrics adds the ports of metrics to the Services and ServiceMonitors. It does not set field serviceDiscoveryRole of the ServiceMonitors. CRDs
+// before October 2025 lack this field (prometheus-operator/prometheus-operator#7982), and server-side apply would then fail. The operators have no
+// permission to read the CRD, so they can't find out whether it has the field. Without the field, Prometheus uses Endpoints, and finds 1,000 nodes at
+// most.
 func (d Driver) addMetrics(namespace string, objects []client.Object) {
 	for workload, name := range d.scraped() {
 		service := name + "-metrics"
@@ -136,10 +138,10 @@ func (m Metrics) servicePort() corev1.ServicePort {
 	}
 }
 
-// endpoint returns the endpoint of a ServiceMonitor, from which Prometheus scrapes the metrics. The paths of files are paths in OpenShift's
-// Prometheus pod.
+// endpoint returns the endpoint of a ServiceMonitor, from which Prometheus scrapes the metrics. The file names in the endpoint are paths in
+// OpenShift's Prometheus pod.
 func (m Metrics) endpoint(serverName string) monitoringv1.Endpoint {
-	// The scheme is in lower case. CRDs before prometheus-operator 0.87 allow nothing else (enum: http, https), and newer CRDs allow both cases.
+	// The scheme is in lower case, because CRDs before prometheus-operator 0.87 allow only http and https. Newer CRDs allow both cases.
 	https := monitoringv1.Scheme("https")
 	var endpoint monitoringv1.Endpoint
 	endpoint.Port = m.portName()

@@ -52,8 +52,8 @@ func (d Driver) standardMutations() []Mutation {
 	}
 }
 
-// ReadNodes allows the node pods to read Nodes, for drivers that read labels of their own Node, or can't reach the instance metadata. RBAC can't
-// restrict this to the pod's own Node.
+// ReadNodes allows the node pods to read Nodes. Drivers need this permission if they read labels of their own Node, or can't reach the instance
+// metadata. RBAC can't restrict the permission to the pod's own Node.
 func ReadNodes(verbs ...string) Mutation {
 	return Mutate(func(_ Config, role *rbacv1.ClusterRole) error {
 		if strings.HasSuffix(role.Name, "-privileged-role") {
@@ -156,7 +156,8 @@ func (d Driver) runsAsController(workload Workload, name string) bool {
 	return workload == Controller || (workload == "" && slices.Contains(d.Deployments, name))
 }
 
-// setReplicas runs two controller pods if the cluster has two nodes for them. Host ports allow only one controller pod on each node.
+// setReplicas sets two replicas. It sets one replica if the topology is SingleReplica or unknown. Host ports allow only one controller pod on each
+// node.
 func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 	if !d.runsAsController(d.WorkloadOf(deployment), deployment.Name) {
 		return nil
@@ -174,8 +175,8 @@ func (d Driver) setReplicas(cfg Config, deployment *appsv1.Deployment) error {
 	return nil
 }
 
-// placeController lets the controller run on workers unless the control plane is known to run on nodes of the cluster. Without an Infrastructure, the
-// cluster is not OpenShift, and the place of the control plane is unknown.
+// placeController lets the controller run on workers, unless the operator knows that the control plane runs on nodes of the cluster. Without an
+// Infrastructure, the cluster is not OpenShift, and the operator does not know where the control plane runs.
 func (d Driver) placeController(cfg Config, pods Pods) error {
 	if d.runsAsController(pods.Workload, pods.Name) && !openshift.HasControlPlane(cfg.ControlPlaneTopology) {
 		pods.Spec.NodeSelector = nil
@@ -221,8 +222,8 @@ func dropHostPorts(_ Config, pods Pods) error {
 	return nil
 }
 
-// startTime is how long the start of a container can take, in seconds. This time includes the pull of the image of the sidecar that answers the
-// probe.
+// startTime is the maximum time for the start of a container, in seconds. During this time, the kubelet may also pull the image of the sidecar that
+// answers the probe.
 const startTime = 150
 
 // addStartupProbes adds startup probes, so that a pod becomes ready as soon as its containers serve. Without a startup probe, a readiness probe that
@@ -252,8 +253,8 @@ func addProxy(cfg Config, pods Pods) error {
 	})
 }
 
-// addTrustedCA hides the image's CA certificates by a mount of the CA certificates that the cluster trusts. It does nothing until the ConfigMap has
-// CA certificates, because an empty folder would hide the image's certificates.
+// addTrustedCA mounts the CA certificates that the cluster trusts over the CA certificates of the image. It does nothing until the ConfigMap has CA
+// certificates, because an empty mount would hide the image's certificates.
 func (d Driver) addTrustedCA(cfg Config, pods Pods) error {
 	if cfg.DependencyHashes[pods.Workload][d.TrustedCABundle()] == "" || pods.Annotations[trustedCAAnnotation] == "" {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// HostPorts returns the ports of the node that the pods use, including those on loopback, each with its container. Pods on the pod network use no
-// ports of the node.
+// HostPorts maps each port of the node that the pods use to the name of the container. The map includes loopback ports. It is empty for pods on the
+// pod network.
 func (p Pods) HostPorts() map[int]string {
 	ports := map[int]string{}
 	if !p.Spec.HostNetwork {

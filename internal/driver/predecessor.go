@@ -21,8 +21,8 @@ type Predecessor struct {
 	Right authorizationv1.ResourceAttributes
 	// DaemonSet is the name of the predecessor's DaemonSet, and the value of label app of the predecessor's node pods.
 	DaemonSet string
-	// ServiceAccount and SecurityContextConstraints name the objects of these kinds that the predecessor's node pods use. The operator deletes both when
-	// none of these pods is left. An empty name means that the object has our name, or does not exist.
+	// ServiceAccount and SecurityContextConstraints name the objects of these kinds that the predecessor's node pods use. When the last of these pods is
+	// gone, the operator deletes both objects. An empty name means that the object has our name, or does not exist.
 	ServiceAccount, SecurityContextConstraints string
 	// ClusterRoleBindings are bindings of the driver's controller that our bindings replace. The operator deletes the predecessor's bindings when our
 	// bindings exist.
@@ -30,8 +30,8 @@ type Predecessor struct {
 	// Label is on all objects of the predecessor. Owner is a CustomResourceDefinition that owns these objects. Both can be empty.
 	Label, Owner string
 	// Namespace is the namespace of the predecessor's driver, if it differs from the namespace of our operator. The objects of that driver have the same
-	// names as ours. The operator deletes the predecessor's objects when ours have replaced them. The cluster-storage-operator has already removed the
-	// predecessor itself, so Operator, Package and Right are not checked.
+	// names as our objects. The operator deletes the predecessor's objects after our objects have replaced them. The cluster-storage-operator has
+	// already removed the predecessor itself, so our operator does not check Operator, Package and Right.
 	Namespace string
 }
 
@@ -46,7 +46,7 @@ type Installer struct {
 	Source         string
 }
 
-// Installed reports whether this Installer installed a node pod. Call it only for a pod whose image names no version.
+// Installed reports whether this Installer installed a node pod. Call Installed only for a pod whose image reference names no version.
 func (i Installer) Installed(pod *corev1.Pod) bool {
 	if i.Image == "" {
 		return i.DaemonSet != "" && pod.Labels[app] == i.DaemonSet
@@ -81,7 +81,8 @@ func (d Driver) NodeServiceAccount() string { return d.Prefix + "-node-sa" }
 // ControllerServiceAccount returns the account of our controller pods.
 func (d Driver) ControllerServiceAccount() string { return d.Prefix + "-controller-sa" }
 
-// NamespaceRole returns the name of the ClusterRole with the operator's permissions in a namespace, and of its bindings.
+// NamespaceRole returns the name of a ClusterRole, and of the RoleBindings to this ClusterRole. The ClusterRole has the operator's permissions in a
+// namespace.
 func (d Driver) NamespaceRole() string { return d.Operator + "-role" }
 
 // OldNamespaces returns the predecessors' own namespaces.
@@ -111,7 +112,8 @@ func (d Driver) IsNodePod(pod *corev1.Pod) bool {
 	return slices.Contains(d.NodeApps(), pod.Labels[app])
 }
 
-// IsOld reports whether a node pod is a predecessor's: its label app or its ServiceAccount is not ours, or it is in a predecessor's namespace.
+// IsOld reports whether a pod is a predecessor's node pod. A node pod is a predecessor's if its label app or its ServiceAccount is not ours, or if it
+// is in a predecessor's namespace.
 func (d Driver) IsOld(pod *corev1.Pod) bool {
 	its := pod.Labels[app]
 	if !d.IsNodePod(pod) {
@@ -120,8 +122,8 @@ func (d Driver) IsOld(pod *corev1.Pod) bool {
 	return its != d.SelectorOf(Node)[app] || pod.Spec.ServiceAccountName != d.NodeServiceAccount() || slices.Contains(d.OldNamespaces(), pod.Namespace)
 }
 
-// holdNodePods sets the update strategy OnDelete, so that only the operator replaces node pods. It does so in a migration, and for drivers with
-// MountsInPods unless the policy is RollingUpdate.
+// holdNodePods sets the update strategy OnDelete, so that only the operator replaces node pods. It sets the strategy during a migration. For drivers
+// with MountsInPods, it also sets the strategy without a migration, unless the policy is RollingUpdate.
 func (d Driver) holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 	if (cfg.Migrating || (d.MountsInPods && cfg.Rollout != RollingUpdate)) && d.WorkloadOf(daemonSet) == Node {
 		daemonSet.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
@@ -129,8 +131,8 @@ func (d Driver) holdNodePods(cfg Config, daemonSet *appsv1.DaemonSet) error {
 	return nil
 }
 
-// avoidPredecessor keeps our node pods off nodes that run a pod in a predecessor's namespace. Two plugins on one node would replace each other's
-// sockets.
+// avoidPredecessor sets a pod anti-affinity during a migration. With this anti-affinity, a node with a node pod in a predecessor's namespace gets
+// none of our node pods. Two plugins on one node would replace each other's sockets.
 func (d Driver) avoidPredecessor(cfg Config, pods Pods) error {
 	if !cfg.Migrating || pods.Workload != Node {
 		return nil
@@ -149,7 +151,7 @@ func (d Driver) avoidPredecessor(cfg Config, pods Pods) error {
 		terms := &(*affinity).PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		*terms = append(*terms, corev1.PodAffinityTerm{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{app: predecessor.DaemonSet}},
-			// Tenants can't create namespaces of these names. So a tenant's pod can't keep our node pods off a node.
+			// Tenants can't create a namespace with the name of a predecessor's namespace. So no pod of a tenant can block a node for our node pods.
 			Namespaces: []string{predecessor.Namespace}, TopologyKey: corev1.LabelHostname,
 		})
 	}

@@ -20,7 +20,8 @@ import (
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 )
 
-// ManagedNamespace is the namespace of configuration that OpenShift publishes for all programs, and of dashboards for its console.
+// ManagedNamespace is the namespace in which OpenShift publishes configuration for all programs. The dashboards for OpenShift's console are also in
+// this namespace.
 const ManagedNamespace = "openshift-config-managed"
 
 // Dashboard returns the name of the ConfigMap with the driver's dashboard.
@@ -49,7 +50,8 @@ func OptionalKinds() []schema.GroupKind {
 	return []schema.GroupKind{CredentialsRequestKind(), ServiceMonitorKind(), VolumeSnapshotClassKind()}
 }
 
-// OptionalKinds returns the optional kinds of this driver's objects, and of the release's CredentialsRequest.
+// OptionalKinds returns the optional kinds that this driver can use: the kinds of its objects, and kind CredentialsRequest if the driver has
+// credentials.
 func (d Driver) OptionalKinds() []schema.GroupKind {
 	kinds := []schema.GroupKind{ServiceMonitorKind()}
 	if len(d.Credentials) > 0 {
@@ -158,7 +160,7 @@ func (d Driver) values(cfg Config) manifest.Values {
 	return values
 }
 
-// load renders the objects of every driver, of the sidecars, and of the driver itself.
+// load renders the objects that all drivers have, the objects of the sidecars, and the driver's own objects.
 func (d Driver) load(cfg Config, values manifest.Values, scheme *runtime.Scheme) ([]client.Object, error) {
 	var folders []string
 	if d.PrivilegedController {
@@ -245,7 +247,7 @@ func (d Driver) request(credentials Credentials, values manifest.Values, scheme 
 	return typed, nil
 }
 
-// PayloadRequests renders the CredentialsRequests of the release manifests. namespace is the namespace of the operator.
+// PayloadRequests renders the CredentialsRequests of the release manifests. Argument "namespace" is the namespace of the operator.
 func (d Driver) PayloadRequests(scheme *runtime.Scheme, namespace string) ([]client.Object, error) {
 	var objects []client.Object
 	for _, credentials := range d.Credentials {

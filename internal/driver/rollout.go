@@ -10,10 +10,10 @@ import (
 type RolloutPolicy string
 
 const (
-	// IdleFirst replaces the pods of idle nodes first, and then of nodes in use, one at a time.
+	// IdleFirst first replaces the pods of idle nodes. It then replaces the pods of nodes in use, one at a time.
 	IdleFirst RolloutPolicy = "IdleFirst"
-	// WhenDrained replaces the pods of idle nodes only. A node in use keeps its pod until the node is drained, or until no pod uses the driver's volumes
-	// there.
+	// WhenDrained replaces only the pods of idle nodes. A node in use keeps its pod until an administrator drains the node, or until no pod on the node
+	// uses the driver's volumes.
 	WhenDrained RolloutPolicy = "WhenDrained"
 	// RollingUpdate leaves the roll-out to Kubernetes, which ignores the use of volumes.
 	RollingUpdate RolloutPolicy = "RollingUpdate"
@@ -39,8 +39,8 @@ func RolloutSettings() []Setting {
 	}
 }
 
-// RolloutPolicyOf returns the policy in the annotation or, without an annotation, the policy in the settings. The operator checked the settings when
-// it started. problem describes an invalid annotation.
+// RolloutPolicyOf returns the policy in the annotation. Without an annotation, it returns the policy in the settings, which the operator checked at
+// its start. Result "problem" describes an invalid annotation.
 func RolloutPolicyOf(settings map[string]string, annotation string) (policy RolloutPolicy, problem string) {
 	if annotation == "" {
 		return RolloutPolicy(settings[rolloutPolicy]), ""

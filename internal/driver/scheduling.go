@@ -8,7 +8,7 @@ import (
 )
 
 // SchedulingAnnotation on the ClusterCSIDriver says whether the scheduler places pods with volumes of the driver only on nodes that have the driver.
-// Without the annotation, the feature gate decides, for drivers that attach volumes.
+// Without the annotation, the scheduler does so if the feature gate is on and the driver attaches volumes.
 const SchedulingAnnotation = "operator.openshift.io/prevent-pod-scheduling-if-missing"
 
 // SchedulingField is the field of the CSIDriver that SchedulingAnnotation sets.
@@ -26,18 +26,18 @@ const (
 // FeatureGate is a gate of the API server. Without the gate, the API server drops the fields that belong to the gate.
 type FeatureGate struct {
 	Name string
-	// OnSince is the minor version of Kubernetes in which the gate is on by default for the first time, for instance 35 for Kubernetes 1.35.
+	// OnSince is the first minor version of Kubernetes in which the gate is on by default, for instance 35 for Kubernetes 1.35.
 	OnSince int
 }
 
-// Gates returns the gates of the API server that rendering depends on: Driver.FeatureGates, and the gate that all drivers have.
+// Gates returns all gates of the API server on which rendering depends: Driver.FeatureGates, and SchedulingGate, which concerns all drivers.
 func (d Driver) Gates() []FeatureGate {
 	return append(slices.Clone(d.FeatureGates), FeatureGate{Name: SchedulingGate, OnSince: 37})
 }
 
-// RequiresDriver computes Config.RequiresDriver. annotation is the value of SchedulingAnnotation. If it is empty, the result is byDefault. minor is
-// the minor version of the API server. current is the value in the cluster, which stays if the annotation is invalid. problem says why the annotation
-// has no effect.
+// RequiresDriver computes Config.RequiresDriver. Argument "annotation" is the value of SchedulingAnnotation. If it is empty, the result is byDefault.
+// Argument "minor" is the minor version of the API server. Argument "current" is the value in the cluster. If the annotation is invalid, the result
+// is current. Result "problem" says why the annotation has no effect.
 func RequiresDriver(annotation string, byDefault bool, minor int, current bool) (required bool, problem string) {
 	switch {
 	case annotation == "":
@@ -53,7 +53,8 @@ func RequiresDriver(annotation string, byDefault bool, minor int, current bool) 
 	}
 }
 
-// requireDriver sets SchedulingField. Without Config.RequiresDriver, it omits the field, because an API server without the field refuses the apply.
+// requireDriver sets SchedulingField if Config.RequiresDriver is true. Otherwise, it omits the field, because an older API server refuses an apply
+// with a field that it does not know.
 func requireDriver(cfg Config, object *storagev1.CSIDriver) error {
 	if cfg.RequiresDriver {
 		object.Spec.PreventPodSchedulingIfMissing = &cfg.RequiresDriver

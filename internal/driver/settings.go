@@ -37,8 +37,8 @@ func (d Driver) Inheritable(lookup func(variable string) string) []Setting {
 	return open
 }
 
-// Inherited returns a setting's value in the arguments of a predecessor's driver container. It returns only a value that is valid and not the
-// default.
+// Inherited returns the setting's value in the arguments of a predecessor's driver container. Result "found" is true only if this value is valid and
+// differs from the default.
 func (s Setting) Inherited(containers []corev1.Container) (value string, found bool) {
 	for _, container := range containers {
 		if container.Name != Container {
@@ -52,7 +52,7 @@ func (s Setting) Inherited(containers []corev1.Container) (value string, found b
 			if !hasValue {
 				given = "true"
 			}
-			// If the container has the argument twice, the last one counts.
+			// If the container has the argument twice, the last value counts.
 			value = given
 		}
 	}
@@ -135,7 +135,7 @@ func Number(least, most int) func(string) error {
 	}
 }
 
-// Duration returns a check that accepts durations in the form of Go, such as 90s or 5m.
+// Duration returns a check that accepts durations in the syntax of Go, such as 90s or 5m.
 func Duration(least, most time.Duration) func(string) error {
 	return func(value string) error {
 		if duration, err := time.ParseDuration(value); err != nil || duration < least || duration > most {
@@ -153,7 +153,8 @@ func Boolean(value string) error {
 	return nil
 }
 
-// Memory returns a check that accepts quantities of bytes in the form of Kubernetes, such as 2Gi. The quantity must not be smaller than least.
+// Memory returns a check that accepts numbers of bytes in the syntax of Kubernetes, such as 2Gi. The number must not be smaller than argument
+// "least".
 func Memory(least string) func(string) error {
 	return func(value string) error {
 		quantity, err := resource.ParseQuantity(value)

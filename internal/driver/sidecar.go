@@ -28,7 +28,7 @@ const (
 // sidecarAsset returns the name of the file with a sidecar's container.
 func sidecarAsset(name string) string { return "assets/sidecars/" + name + ".yaml" }
 
-// containers renders the containers for a pod: the sidecar itself and, if the sidecar has metrics, the proxy in front of the metrics.
+// containers renders the sidecar's container. If the sidecar has metrics, it also renders the container of the proxy in front of the metrics.
 func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodSpec) ([]corev1.Container, error) {
 	health := fmt.Sprintf("127.0.0.1:%d", s.HealthPort)
 	if !pod.HostNetwork {
@@ -57,12 +57,12 @@ func (s Sidecar) containers(cfg Config, values manifest.Values, pod *corev1.PodS
 	return []corev1.Container{sidecar, proxy}, err
 }
 
-// flags returns the arguments that set the address of the metrics in the container. There are none if Fixed is true.
+// flags returns the arguments that set the address of the metrics in the container. It returns no arguments if Fixed is true.
 //
-// The address is a number, because a container may fail to resolve localhost. Before each container of a pod starts, the kubelet truncates and
-// rewrites the pod's /etc/hosts (Kubernetes v1.36.3, pkg/kubelet/kubelet_pods.go, ensureHostsFile). A container that resolves localhost meanwhile may
-// get no address, and csi-provisioner then ends with exit code 255 (v6.3.0, cmd/csi-provisioner/csi-provisioner.go). Pods of IPv6 clusters have
-// 127.0.0.1, too, because Linux gives it to lo when lo comes up (net/ipv4/devinet.c, inetdev_event).
+// The address is numeric, because a container may fail to resolve localhost. Before each container of a pod starts, the kubelet truncates and
+// rewrites the pod's /etc/hosts (Kubernetes v1.36.3, pkg/kubelet/kubelet_pods.go, ensureHostsFile). A container that resolves localhost during a
+// rewrite may get no address. Then csi-provisioner ends with exit code 255 (v6.3.0, cmd/csi-provisioner/csi-provisioner.go). Pods of IPv6 clusters
+// have 127.0.0.1, too, because Linux adds this address to lo when lo comes up (net/ipv4/devinet.c, inetdev_event).
 func (m Metrics) flags() []string {
 	if m.Fixed {
 		return nil
@@ -70,7 +70,8 @@ func (m Metrics) flags() []string {
 	return []string{fmt.Sprintf("%s=127.0.0.1:%d", cmp.Or(m.Flag, "--http-endpoint"), m.Loopback)}
 }
 
-// loopback declares, in host networks, the port behind the proxy. The scheduler then places no other pod with that port on the node.
+// loopback returns the port behind the proxy if the pod is on the host network. With this host port, the scheduler places no other pod with the same
+// port on the node.
 func (m Metrics) loopback(pod *corev1.PodSpec) []corev1.ContainerPort {
 	if !pod.HostNetwork {
 		return nil

@@ -7,8 +7,8 @@ import (
 )
 
 // accepts returns the values that the driver accepts. Unless a row names another source, these values come from the driver's source,
-// kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.4. The driver exits on invalid flags. The driver's patterns are the same as those of
-// OpenShift's API, but the driver first splits tags at commas.
+// kubernetes-sigs/gcp-compute-persistent-disk-csi-driver v1.26.4. The driver exits on invalid flags. The driver has the same patterns as OpenShift's
+// API, but first splits tags at commas.
 func accepts() accept.Table {
 	const (
 		labelParser = "pkg/convert/convert.go ConvertLabelsStringToMap"

@@ -54,8 +54,8 @@ func Driver() driver.Driver {
 	}
 }
 
-// wanted reports whether the cluster gets an object. Dedicated regions, whose names begin with u-, have only disk type hyperdisk-balanced. So they
-// get only the StorageClass for this type, and all other regions get the other StorageClasses.
+// wanted reports whether the cluster gets an object. Regions whose names begin with u- are dedicated regions, and have only disk type
+// hyperdisk-balanced. So they get only the StorageClass for this type. All other regions get the other StorageClasses.
 func wanted(cfg driver.Config, object client.Object) bool {
 	class, isClass := object.(*storagev1.StorageClass)
 	return !isClass || strings.HasPrefix(cfg.Region, "u-") == (class.Name == "hyperdisk-balanced")
@@ -75,7 +75,7 @@ func label(cfg driver.Config, pods driver.Pods) error {
 		pods.AddValue("--extra-tags", accepts().List(accept.Tag).Text(cfg.Tags)))
 }
 
-// encrypt sets the KMS key of the ClusterCSIDriver in the StorageClasses.
+// encrypt copies the KMS key in the ClusterCSIDriver into the StorageClasses.
 func encrypt(cfg driver.Config, class *storagev1.StorageClass) error {
 	config := cfg.Spec.DriverConfig
 	if config.DriverType != operatorv1.GCPDriverType || config.GCP == nil || config.GCP.KMSKey == nil {

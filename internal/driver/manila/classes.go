@@ -20,13 +20,14 @@ const (
 	classPrefix = "csi-manila-"
 	// typeParameter is the parameter with the share type.
 	typeParameter = "type"
-	// hashLength is the length of a name's hash, in characters. With a hash of length longHash, a name is as long as a label may be. The
-	// operator uses longHash if a share type looks like a hashed name.
+	// hashLength is the length of a name's hash, in characters. With a hash of length longHash, a name has the maximum length of a label. The operator
+	// uses longHash only if the share type's other candidate names are taken.
 	hashLength, longHash = 10, validation.DNS1123LabelMaxLength - len(classPrefix)
 )
 
-// classes returns a StorageClass for each share type, and existing StorageClasses that must stay. Names and parameters come from OpenShift's operator
-// (openshift/csi-operator f7f9dc59, pkg/driver/openstack-manila/openstack_manila.go).
+// classes returns a StorageClass for each share type. It also keeps the StorageClass of a missing share type while PersistentVolumes use the class,
+// or until two answers of the cloud lack the share type. Names and parameters come from OpenShift's operator (openshift/csi-operator f7f9dc59,
+// pkg/driver/openstack-manila/openstack_manila.go).
 func classes(cfg driver.Config) []*storagev1.StorageClass {
 	made := map[string]*storagev1.StorageClass{}
 	wanted := wantedTypes(cfg)
@@ -57,8 +58,8 @@ func classes(cfg driver.Config) []*storagev1.StorageClass {
 	return sorted
 }
 
-// wantedTypes returns the share types of the cloud. The types whose names appear unchanged in the names of their classes come first. If two types
-// would get the same name for their class, the first type gets this name.
+// wantedTypes returns the share types of the cloud. Share types whose names appear unchanged in the names of their classes come first. If two share
+// types would get the same class name, the first share type gets this name.
 func wantedTypes(cfg driver.Config) []string {
 	if !cfg.Cloud.Known {
 		return nil
@@ -99,15 +100,15 @@ func hasClass(made map[string]*storagev1.StorageClass, shareType string) bool {
 	return false
 }
 
-// isTaken reports whether another owner, or another share type, uses the class name.
+// isTaken reports whether the class name belongs to another owner, or to the class of another share type.
 func isTaken(cfg driver.Config, made map[string]*storagev1.StorageClass, name string) bool {
 	return made[name] != nil || slices.ContainsFunc(cfg.Classes, func(class driver.Class) bool {
 		return class.Kind == "StorageClass" && class.Name == name && !isMade(class)
 	})
 }
 
-// plainName returns OpenShift's name for the class of a share type. It returns an empty text if this name is invalid, or looks like a name that
-// withHash makes with a long hash.
+// plainName returns OpenShift's class name for a share type. It returns an empty text if this name is invalid, or looks like a result of withHash
+// with a long hash.
 func plainName(shareType string) string {
 	name := classPrefix + strings.ToLower(strings.ReplaceAll(shareType, "_", "-"))
 	isLongHash := len(name) == validation.DNS1123LabelMaxLength && strings.Trim(name[len(classPrefix):], "0123456789abcdef") == ""
@@ -120,7 +121,7 @@ func plainName(shareType string) string {
 // hashedName returns the fallback name of the class of a share type.
 func hashedName(shareType string) string { return withHash(shareType, hashLength) }
 
-// withHash returns a name with the readable part of the share type, and with a hash of this length.
+// withHash returns a class name with the readable part of the share type and the share type's hash. Argument "length" is the length of the hash.
 func withHash(shareType string, length int) string {
 	readable := strings.Map(func(r rune) rune {
 		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {

@@ -44,7 +44,8 @@ func Driver() driver.Driver {
 			Title: "OpenStack Manila", Variable: "MANILA_DRIVER", Condition: "Manila", Image: "csi-driver-manila",
 		},
 		Assets: assets,
-		// Nodes reach shares without attaching them (CSIDriver.spec.attachRequired is false), and from all zones.
+		// There is no attacher, because nodes mount shares without attaching them (CSIDriver.spec.attachRequired is false). There is no topology, because
+		// nodes in all zones reach each share.
 		Sidecars: driver.FileSidecars(driver.BlockOptions{
 			Ports:       driver.BlockPorts{Controller: 10306, Node: 10305, Registrar: 10307, Metrics: 8213},
 			Provisioner: []string{"--timeout=120s"},
@@ -71,8 +72,8 @@ func Driver() driver.Driver {
 	}
 }
 
-// legacyConditions returns obsolete conditions of OpenShift's operator. That operator set them for its copy of the certificates and for the second
-// DaemonSet. It also set them when it mistook an outage for a cloud without Manila.
+// legacyConditions returns obsolete conditions of OpenShift's operator. That operator set conditions for its copy of the certificates, and for the
+// second DaemonSet. It set other conditions when it mistook an outage for a cloud without Manila.
 func legacyConditions() []string {
 	types := []string{
 		"ResourceSyncControllerDegraded", "ManilaDriverConditionalStaticResourcesControllerDegraded", "CSIControllerDisabled",
@@ -112,8 +113,9 @@ func setPolicy(cfg driver.Config, object *storagev1.CSIDriver) error {
 	return nil
 }
 
-// cloudConfig returns the Secret of the classes, which sidecars and kubelets pass to the driver. The Secret has the paths of the credentials in these
-// pods (cloud-provider-openstack c453fb7c9, pkg/client/client.go AuthOpts), and the CA certificates of the cloud, which pods mount.
+// cloudConfig returns the Secret that the StorageClasses name. Sidecars and kubelets pass its content to the driver. The content has the paths of the
+// credentials in the driver's pods (cloud-provider-openstack c453fb7c9, pkg/client/client.go AuthOpts). It also has the CA certificates of the cloud,
+// which the pods mount.
 func cloudConfig() *driver.Derived {
 	return &driver.Derived{
 		Name: secrets, Workloads: []driver.Workload{driver.Controller, driver.Node},

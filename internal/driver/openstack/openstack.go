@@ -1,4 +1,5 @@
-// Package openstack has what the drivers of OpenStack share: how they reach the cloud, and the checks of this configuration.
+// Package openstack has the code that several drivers of OpenStack share. This code configures how a driver reaches the cloud, and checks this
+// configuration.
 package openstack
 
 import (
@@ -13,18 +14,18 @@ import (
 )
 
 const (
-	// CloudsYAML is the field with the credentials in the Secret that the cloud-credential-operator makes (cloud-credential-operator b187feee6,
+	// CloudsYAML is the key with the credentials, in the Secret that the cloud-credential-operator makes (cloud-credential-operator b187feee6,
 	// pkg/openstack/utils.go).
 	CloudsYAML = "clouds.yaml"
-	// CACert is the field of the same Secret that has the cloud's CA certificates. The field is optional.
+	// CACert is the key with the cloud's CA certificates in the same Secret. The Secret can lack this key.
 	CACert = "cacert"
 	// CloudName is the name of the cloud in clouds.yaml (OpenStackCloudName in the same utils.go).
 	CloudName = "openstack"
-	// CAFolder is the folder of the CA certificates in pods; the file is driver.CloudCAKey. The cloud-credential-operator writes the path into
-	// clouds.yaml (CACertFile in the same utils.go).
+	// CAFolder is the folder of the CA certificates in pods. The name of the file in this folder is driver.CloudCAKey. The cloud-credential-operator
+	// writes the path of the file into clouds.yaml (CACertFile in the same utils.go).
 	CAFolder = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config"
-	// kubeCloudConfig has the cloud configuration of the installer, in key cloudConf, and the CA certificates (openshift/cluster-config-operator
-	// 480a465, pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
+	// kubeCloudConfig is the ConfigMap with the CA certificates and, in key cloudConf, the cloud configuration of the installer
+	// (openshift/cluster-config-operator 480a465, pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
 	kubeCloudConfig, cloudConf = "kube-cloud-config", "cloud.conf"
 )
 
@@ -40,13 +41,14 @@ func InstallersConfig() driver.DerivedConfigMap {
 	return driver.DerivedConfigMap{ObjectKey: client.ObjectKey{Namespace: driver.ManagedNamespace, Name: kubeCloudConfig}, Optional: true}
 }
 
-// InstallersConf returns the driver's part of InstallersConfig, and all data of that ConfigMap. The part is empty if there is none.
+// InstallersConf returns the text in key cloudConf of the ConfigMap InstallersConfig, and all data of the ConfigMap. The text is empty if the
+// ConfigMap or the key does not exist.
 func InstallersConf(inputs driver.DerivedInputs) (conf string, all map[string]string) {
 	all = inputs.ConfigMaps[kubeCloudConfig]
 	return all[cloudConf], all
 }
 
-// Credentials returns the credentials of a driver. The keys of the Secret are files.
+// Credentials returns the credentials of a driver. The keys of the Secret are the names of files, for instance clouds.yaml.
 func Credentials(asset, request, secret, condition string) driver.Credentials {
 	return driver.Credentials{
 		Asset: asset, Request: request, Secret: secret, Condition: condition, Payload: true, Keys: [][]string{{CloudsYAML}},
@@ -58,8 +60,8 @@ func Cloud(secret string) *driver.Cloud {
 	return &driver.Cloud{Secret: secret, CA: InstallersConfig().ObjectKey}
 }
 
-// NameCluster makes the driver write the cluster's name into the metadata of volumes or shares. When the installer destroys the cluster, it finds
-// them by this name.
+// NameCluster makes the driver write the cluster's name into the metadata of volumes or shares. When the installer destroys the cluster, it finds the
+// volumes and shares by this name.
 func NameCluster(flag string) driver.Mutation {
 	return driver.MutatePods(func(cfg driver.Config, pods driver.Pods) error {
 		if pods.Workload != driver.Controller {

@@ -20,7 +20,8 @@ const (
 	configSecret = "vsphere-csi-config-secret"
 	cloudConf    = cloudconfig.ConfigKey
 	migrationURL = "migration-datastore-url"
-	// caFile has the CA certificates that the cluster trusts or, if the operator mounts none, the CA certificates of the image.
+	// caFile is the file with the CA certificates that the driver trusts. The operator mounts the cluster's CA certificates there, if the cluster has
+	// such certificates. Otherwise, the file has the CA certificates of the image.
 	caFile = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
 	// kubeCloudConfig has the cloud configuration that the installer or an administrator wrote, in key cloudConf (openshift/cluster-config-operator
 	// 480a465, pkg/operator/kube_cloud_config/controller.go, asIsTransformer).
@@ -146,8 +147,8 @@ func vCenters(config cloudconfig.Config, secret map[string][]byte, url string) (
 		case one.Insecure:
 			next.set("insecure-flag", "true")
 		case one.Thumbprint != "":
-			// The driver ignores a thumbprint if ca-file is set. Without ca-file, the driver also trusts the CAs of its image. The operator mounts the
-			// cluster's CAs over them.
+			// Do not set ca-file, because the driver would then ignore the thumbprint. Without ca-file, the driver also trusts the CAs in its image. The
+			// operator mounts the cluster's CAs in place of the image's CAs.
 			next.set("thumbprint", one.Thumbprint)
 		default:
 			next.set("ca-file", caFile)

@@ -118,8 +118,8 @@ func setPolicy(cfg driver.Config, class *storagev1.StorageClass) error {
 	return nil
 }
 
-// policyOf returns the storage policy in the vCenters. While this policy is unknown, it returns the current policy of the class, so that the class
-// keeps it.
+// policyOf returns the storage policy in the vCenters. While this policy is unknown, policyOf returns the policy of the existing StorageClass, which
+// then stays unchanged.
 func policyOf(cfg driver.Config) string {
 	if cfg.Cloud.StoragePolicy != "" {
 		return cfg.Cloud.StoragePolicy

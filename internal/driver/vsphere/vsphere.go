@@ -22,7 +22,8 @@ const (
 	prefix = "VMwareVSphere"
 	// credentials is the Secret with user and password of each vCenter.
 	credentials = "vmware-vsphere-cloud-credentials"
-	// webhook is the name of the Deployment that checks StorageClasses. syncer is the name of the container beside the driver.
+	// webhook is the name of the Deployment that checks StorageClasses. syncer is the name of the container that runs beside the driver in the
+	// controller pods.
 	webhook, syncer = "vmware-vsphere-csi-driver-webhook", "vsphere-syncer"
 )
 
@@ -89,8 +90,8 @@ func legacyConditions() []string {
 	return types
 }
 
-// wanted reports whether the cluster gets an object. It returns false for the StorageClass until there is a storage policy. It also returns false for
-// the webhook if the cluster signs no certificate for it. Without a certificate, the webhook would reject all StorageClasses.
+// wanted reports whether the cluster gets an object. It returns false for the StorageClass until the storage policy is known. It returns false for
+// the objects of the webhook if the cluster signs no certificate for the webhook. Without a certificate, the webhook would reject all StorageClasses.
 func wanted(cfg driver.Config, object client.Object) bool {
 	switch {
 	case object.GetName() == className:
@@ -119,7 +120,8 @@ func categories(spec *configv1.VSpherePlatformSpec, config driverConfig) []strin
 	return config.TopologyCategories
 }
 
-// maximum returns the maximum number of volumes of a node, and whether the administrator wants more than vSphere allows. vSphere 7 allows 59.
+// maximum returns the maximum number of volumes of a node. Result "tooMany" is true if the administrator wants more volumes than vSphere allows.
+// vSphere 7 allows 59 volumes.
 func maximum(cfg driver.Config) (volumes int32, tooMany bool) {
 	const always = 59
 	wanted := cmp.Or(configOf(cfg.Spec.DriverConfig).MaxAllowedBlockVolumesPerNode, always)
