@@ -18,7 +18,7 @@ import (
 
 // Preflight checks the cluster before anything starts.
 type Preflight struct {
-	// Live reads from the cluster, without a cache. Mapper maps each kind that the cluster serves to its resource.
+	// Live reads from the cluster, without a cache. Mapper knows the kinds that the cluster serves, and their resources.
 	Live   client.Reader
 	Mapper meta.RESTMapper
 }
@@ -30,7 +30,7 @@ func (p Preflight) CheckNamespace(ctx context.Context, name string) error {
 		return fmt.Errorf("namespace %q does not exist: create it, or pass another one with --namespace", name)
 	}
 	if apierrors.IsForbidden(err) {
-		// The operator's Role is in its namespace. Without the namespace there is no Role, so the API server answers that the request is forbidden.
+		// The operator's Role is in this namespace. If the namespace does not exist, the Role does not exist either, so the API server answers "forbidden".
 		return fmt.Errorf("namespace %q does not exist, or the operator has no Role there: create both, or pass another one with --namespace: "+
 			"%w", name, err)
 	}

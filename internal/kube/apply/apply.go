@@ -33,29 +33,31 @@ const HashAnnotation = "operator.openshift.io/rendered-hash"
 type Applier struct {
 	// Client reads from the cache and writes to the cluster.
 	Client client.Client
-	// Live bypasses the cache, because the cache lags, and shows only our objects. The applier reads Live before it deletes an object, and for objects
-	// of CreateOnly kinds. It also reads Live before it creates a workload, unless the workload has no pods.
+	// Live reads from the cluster. The cache lags, and shows only our objects. So the applier reads Live before it removes or recreates an object, and
+	// for objects of CreateOnly kinds. It also reads Live before it creates a workload, unless HasPods reports that the workload has no pods. Prune
+	// reads only the cache.
 	Live client.Reader
-	// HasPods, if set, reports whether pods of a workload exist, whoever owns the pods.
+	// HasPods, if set, reports whether pods of a workload exist. Pods of other owners count, too.
 	HasPods func(Subject) bool
 	// FieldManager writes the objects.
 	FieldManager string
-	// Labels are on all objects of the owner. The applier never prunes or removes an object without these labels.
+	// Labels are on all objects of the owner. The applier prunes only objects with these labels and our field manager.
 	Labels client.MatchingLabels
 	// Inventory lists all objects that the owner can have, in apply order. The applier prunes and removes only objects in the Inventory, because any
 	// user can put our label on an object.
 	Inventory []Subject
-	// CreateOnly are kinds whose objects the applier creates. It changes an existing object of these kinds only if the object is ours.
+	// CreateOnly are kinds. The applier creates missing objects of these kinds. It changes an existing object of these kinds only if Owns or Ours
+	// returns true for the object.
 	CreateOnly map[schema.GroupKind]bool
-	// Ours, if set, reports whether the applier adopts an object of a CreateOnly kind from another owner.
+	// Ours, if set, reports whether the applier is allowed to adopt an existing object of a CreateOnly kind from another owner.
 	Ours func(live *unstructured.Unstructured) bool
-	// RecreateOnImmutable are kinds whose objects the applier deletes and recreates to change an immutable field. It does the same for the kinds of the
-	// function recreatable.
+	// RecreateOnImmutable are kinds whose objects the applier deletes and recreates to change an immutable field, in addition to the kinds for which the
+	// function recreatable returns true.
 	RecreateOnImmutable map[schema.GroupKind]bool
 	// KeepAlive are kinds whose objects the applier must not recreate now, because even a short absence would do harm.
 	KeepAlive map[schema.GroupKind]bool
-	// PredecessorLabels mark objects of predecessors. PredecessorOwners are CustomResourceDefinitions that own such objects. The applier removes these
-	// labels and owner references. So neither a clean-up nor garbage collection deletes the object.
+	// PredecessorLabels are labels of the objects of predecessors. PredecessorOwners are CustomResourceDefinitions that own such objects. The applier
+	// removes these labels and owner references. So neither a clean-up by label nor the garbage collector deletes the objects.
 	PredecessorLabels, PredecessorOwners []string
 	// Mutations remembers this owner's latest writes until the cache shows them.
 	Mutations *MutationCache
@@ -91,8 +93,8 @@ func (a *Applier) apply(ctx context.Context, object client.Object) Change {
 	return change
 }
 
-// current returns the desired and the existing object. live is nil if the object does not exist. If the action of the change is set, the caller must
-// not write.
+// current returns the desired object (desired) and the existing object (live). Result "live" is nil if the object does not exist. If the action of
+// the change is set, the caller must not write.
 func (a *Applier) current(ctx context.Context, object client.Object) (change Change, desired, live *unstructured.Unstructured) {
 	desired, err := a.desired(object)
 	if err != nil {
@@ -101,8 +103,8 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 	change.Subject = SubjectOf(desired)
 	live, err = a.read(ctx, change.Subject)
 	if err == nil && live == nil && (a.CreateOnly[change.Subject.GroupKind()] || a.mayRun(change.Subject)) {
-		// Read the cluster, because the cache lags, and shows only our objects. An administrator may have just created this StorageClass. A workload of
-		// another operator may exist, whose pods still run.
+		// Read from the cluster, because the cache lags, and shows only our objects. An administrator may have just created this StorageClass. Or another
+		// operator may have created this workload, and the workload's pods still run.
 		live, err = a.readFrom(ctx, a.Live, change.Subject)
 	}
 	switch {
@@ -118,7 +120,7 @@ func (a *Applier) current(ctx context.Context, object client.Object) (change Cha
 	return change, desired, live
 }
 
-// mayRun reports whether a workload can have pods although the cache does not show the workload.
+// mayRun reports whether an object is a workload that may have pods, although the cache does not show the workload.
 func (a *Applier) mayRun(subject Subject) bool {
 	return runsPods(subject) && (a.HasPods == nil || a.HasPods(subject))
 }
@@ -146,7 +148,8 @@ func (a *Applier) Preview(ctx context.Context, objects []client.Object) ChangeSe
 	return changes
 }
 
-// compare reports whether a live object matches the desired object (result same). theirs has the fields that other clients changed or added.
+// compare compares a live object with the desired object. Result "theirs" has the fields that other clients changed or added. Result "same" is true
+// if the objects match, and if the live object is ours and has no fields of other clients.
 func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othersFields, same bool, err error) {
 	if !a.RecreateOnImmutable[desired.GroupVersionKind().GroupKind()] {
 		keepImmutable(desired, live)
@@ -160,7 +163,8 @@ func (a *Applier) compare(desired, live *unstructured.Unstructured) (theirs othe
 	return theirs, theirs.empty() && a.Owns(live) && isThere, nil
 }
 
-// write creates or updates one object. If the cache does not show the object yet, fields of other clients stay until the cache shows it.
+// write creates or updates one object. Argument "live" is nil if the cache does not show the object. In this case, write does not remove fields of
+// other clients. A later reconcile removes these fields.
 func (a *Applier) write(ctx context.Context, desired, live *unstructured.Unstructured) (Action, error) {
 	if live == nil {
 		_, err := a.patch(ctx, desired)
@@ -199,9 +203,9 @@ func (a *Applier) adoptAndApply(ctx context.Context, desired, live *unstructured
 	return err
 }
 
-// applyAndAdopt applies, adopts the remaining fields of other clients, and removes these fields by a second apply. The first apply replaces RBAC
-// rules of other clients. So the adoption never claims rules that the operator does not hold. Kubernetes updates the status of an admission policy
-// after each change, so applyAndAdopt retries after the first conflict.
+// applyAndAdopt applies the object, adopts the fields of other clients that remain, and removes these fields by a second apply. The first apply
+// replaces RBAC rules of other clients. So the adoption never claims rules that the operator does not hold. Kubernetes updates the status of an
+// admission policy after each change, so applyAndAdopt retries after the first conflict.
 func (a *Applier) applyAndAdopt(ctx context.Context, desired *unstructured.Unstructured) error {
 	for attempt := 1; ; attempt++ {
 		applied, err := a.patch(ctx, desired)
@@ -223,8 +227,8 @@ func (a *Applier) applyAndAdopt(ctx context.Context, desired *unstructured.Unstr
 	}
 }
 
-// patch sends a server-side apply. If the API server rejects a change of an immutable field, patch deletes and
-// recreates the object if its kind allows that.
+// patch sends a server-side apply. If the API server rejects the change of an immutable field, and the object's kind allows a recreation, patch
+// deletes and recreates the object.
 func (a *Applier) patch(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied, err := a.send(ctx, desired)
 	if kind := desired.GroupVersionKind().GroupKind(); isUnfit(err) && (recreatable(kind) || a.RecreateOnImmutable[kind]) && !a.KeepAlive[kind] {

@@ -48,8 +48,8 @@ type Change struct {
 	Action  Action
 	// Drift means that another client had changed the object, and that Set reverted the change. The rendered object is the same as before.
 	Drift bool
-	// Adopted means that the object had another owner before. LegacyOwned means that the object keeps its owner, but loses the label or owner reference
-	// of a predecessor. Only Preview sets these fields.
+	// Adopted means that the object does not belong to the applier's owner yet. LegacyOwned means that the object keeps its owner, but loses the label
+	// or owner reference of a predecessor. Only Preview sets these fields.
 	Adopted, LegacyOwned bool
 	// Dropped are the paths of fields that the API server accepted, but did not store.
 	Dropped []string
@@ -59,7 +59,7 @@ type Change struct {
 	Err error
 }
 
-// ChangeSet lists what the applier did to each object, when it applied or removed objects.
+// ChangeSet lists what the applier did, or would do, to each object.
 type ChangeSet []Change
 
 // Err joins the errors of all failed objects, each with the object's name.
@@ -99,8 +99,8 @@ func (s ChangeSet) Log(ctx context.Context) {
 	}
 }
 
-// Names lists the objects, sorted. An object with finalizers has them in parentheses, after the argument "held": "Kind name (held by finalizer,
-// ...)".
+// Names lists the objects, sorted. For an object with finalizers, the name is followed by argument "held" and the finalizers in parentheses, for
+// instance "Kind name (held by finalizer, ...)".
 func (s ChangeSet) Names(held string) []string {
 	names := make([]string, 0, len(s))
 	for _, change := range s {

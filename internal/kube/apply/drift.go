@@ -13,7 +13,8 @@ import (
 )
 
 // contains reports whether live has everything that desired has. Maps in live can have more keys, because the API server adds defaults. Lists must
-// have the same length and order. Fields that other clients added make no difference here. The applier finds them by the managed fields.
+// have the same length and order. A field that another client added to a map makes no difference here. The applier finds such fields by the managed
+// fields.
 func contains(live, desired any) bool {
 	switch want := desired.(type) {
 	case map[string]any:
@@ -63,8 +64,8 @@ func dropNulls(fields map[string]any) map[string]any {
 	return fields
 }
 
-// keepImmutable copies immutable fields from the live object. So a StorageClass with other parameters stays unchanged, and the apply does not fail
-// forever.
+// keepImmutable copies immutable fields from the live object into the desired object. So a StorageClass keeps its parameters, also if the rendered
+// parameters differ, and the apply does not fail forever.
 func keepImmutable(desired, live *unstructured.Unstructured) {
 	if desired.GetKind() != "StorageClass" {
 		return

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// droppedFor is how long the applier does not repeat a write of which the API server dropped a part. After this time, the next reconcile tries once
-// more, because an administrator may have enabled the feature gate of the dropped fields.
+// droppedFor is the time for which the applier does not repeat a write whose fields the API server dropped in part. After this time, the next
+// reconcile tries again, because an administrator may have enabled the feature gate of the dropped fields.
 const droppedFor = time.Hour
 
-// dropped is what the API server did not keep of a write. The API server accepts a field whose feature gate is off, but does not store the field. A
-// repetition of the write would still change the object, because the managed fields get a new time. So without this memory, each reconcile would
-// write, and its write would trigger the next reconcile.
+// dropped describes the fields of a write that the API server did not store. The API server accepts a field whose feature gate is off, but does not
+// store the field. A repetition of the write would still change the object, because the managed fields get a new time. So without this memory, each
+// reconcile would write, and the write would trigger the next reconcile.
 type dropped struct {
 	// rendered is the hash of the rendered object. fields maps paths to the values that the API server stored instead.
 	rendered string
@@ -25,7 +25,7 @@ type dropped struct {
 	since    time.Time
 }
 
-// rememberDropped stores the desired fields that the API server's answer to a write lacks.
+// rememberDropped remembers the desired fields that are missing in the API server's answer to a write.
 func (w *MutationCache) rememberDropped(answer, desired *unstructured.Unstructured) {
 	lost := map[string]string{}
 	differences(lost, "", answer.Object, desired.Object)
@@ -38,7 +38,7 @@ func (w *MutationCache) rememberDropped(answer, desired *unstructured.Unstructur
 	w.dropped[SubjectOf(desired)] = dropped{rendered: desired.GetAnnotations()[HashAnnotation], fields: lost, since: w.now}
 }
 
-// dropsTheSame reports whether a live object lacks exactly what the API server dropped of the last write.
+// dropsTheSame reports whether a live object lacks exactly the fields that the API server dropped from the last write.
 func (w *MutationCache) dropsTheSame(live, desired *unstructured.Unstructured) bool {
 	w.mutex.Lock()
 	known, found := w.dropped[SubjectOf(desired)]
@@ -51,7 +51,7 @@ func (w *MutationCache) dropsTheSame(live, desired *unstructured.Unstructured) b
 	return maps.Equal(known.fields, lost)
 }
 
-// droppedFields returns the paths of the fields that the API server dropped of the last write, sorted.
+// droppedFields returns the paths of the fields that the API server dropped from the last write, sorted.
 func (w *MutationCache) droppedFields(subject Subject) []string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

@@ -22,7 +22,7 @@ const injectLabel = "config.openshift.io/inject-trusted-cabundle"
 // pkg/controller/api/api.go InjectCABundleAnnotationName).
 const injectAnnotation = "service.beta.openshift.io/inject-cabundle"
 
-// othersFields maps the index of a managed-fields entry to fields. The entry belongs to another manager, and this manager must not own these fields.
+// othersFields maps the index of a managed-fields entry to a set of fields. The entry belongs to another manager, which must not own these fields.
 type othersFields map[int]*fieldpath.Set
 
 func (f othersFields) empty() bool { return len(f) == 0 }
@@ -101,7 +101,7 @@ func allowed(desired *unstructured.Unstructured, path string) bool {
 	case "Service":
 		belongs = append(belongs, ".spec.clusterIP", ".spec.clusterIPs")
 	case "Deployment", "DaemonSet":
-		// A field that "kubectl rollout restart" sets is a request, not drift.
+		// "kubectl rollout restart" sets this annotation. It is a user's request, not drift.
 		belongs = append(belongs, ".spec.template.metadata.annotations.kubectl.kubernetes.io/restartedAt")
 		if path == ".spec.template.metadata.annotations" {
 			return true
@@ -112,8 +112,8 @@ func allowed(desired *unstructured.Unstructured, path string) bool {
 	})
 }
 
-// adopt makes this owner the manager of the fields of other clients. The next apply omits these fields, so the API server removes them, or resets
-// them to their defaults. The request of adopt also drops the hash. So if the operator is killed before the apply, the next reconcile detects a
+// adopt makes our field manager the manager of other clients' fields. The next apply omits these fields, so the API server removes them, or resets
+// them to their defaults. adopt also removes the hash annotation. So if the operator is killed before the apply, the next reconcile detects a
 // difference.
 func (a *Applier) adopt(ctx context.Context, live *unstructured.Unstructured, theirs othersFields) error {
 	entries, err := a.reassign(live, theirs)

@@ -17,9 +17,9 @@ const StaleAfter = 30 * time.Second
 type MutationCache struct {
 	mutex   sync.Mutex
 	objects map[Subject]*unstructured.Unstructured
-	// pending is the time when EvictStale first found a write that the cache does not show. It is zero if EvictStale has found none.
+	// pending is the time at which EvictStale first found a write that the cache does not show. It is zero if the cache shows all writes.
 	pending time.Time
-	// dropped has what the API server did not keep of our latest writes. Field "now" is the time of the last EvictStale.
+	// dropped has the fields of our latest writes that the API server did not store. Field "now" is the time of the last call of EvictStale.
 	dropped map[Subject]dropped
 	now     time.Time
 }
@@ -49,8 +49,8 @@ func (w *MutationCache) Evict(subject Subject) {
 	delete(w.objects, subject)
 }
 
-// EvictDeleted drops our write of an object once the cache confirms the deletion of the object. If we have recreated the object since, the write has
-// another UID, and stays.
+// EvictDeleted drops our write of an object when the cache confirms the deletion of the object. If we have recreated the object since then, the
+// remembered object has another UID, and EvictDeleted keeps it.
 func (w *MutationCache) EvictDeleted(subject Subject, gone client.Object) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -59,8 +59,8 @@ func (w *MutationCache) EvictDeleted(subject Subject, gone client.Object) {
 	}
 }
 
-// Unseen returns the objects of a kind that we wrote and that the cache lacks. The cache may lag, or may show only the deletion of an object that we
-// have recreated since.
+// Unseen returns the objects of a kind that we wrote and that the cache lacks. The cache may lag. It may also show the deletion of an object that we
+// have recreated, but not the new object.
 func (w *MutationCache) Unseen(kind string, isCached func(name string) bool) []client.Object {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -102,8 +102,8 @@ func (w *MutationCache) Pending() bool {
 	return len(w.objects) > 0
 }
 
-// EvictStale drops everything if the cache has lagged for StaleAfter, because a cache with an interrupted watch can miss a deletion. Call EvictStale
-// at the beginning of each reconcile. It also forgets what the API server dropped long ago.
+// EvictStale drops all remembered objects if the cache has lagged for StaleAfter, because a cache with an interrupted watch can miss a deletion. It
+// also drops the memory of dropped fields after droppedFor. Call EvictStale at the beginning of each reconcile.
 func (w *MutationCache) EvictStale(now time.Time) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

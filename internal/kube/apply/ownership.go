@@ -17,7 +17,7 @@ func (a *Applier) DropOwnership(ctx context.Context, live client.Object) error {
 	return a.strip(ctx, live, a.PredecessorLabels)
 }
 
-// DropOwnerReferences removes the same owner references as DropOwnership, but no labels.
+// DropOwnerReferences removes the owner references that DropOwnership would remove, but no labels.
 func (a *Applier) DropOwnerReferences(ctx context.Context, live client.Object) error {
 	return a.strip(ctx, live, nil)
 }

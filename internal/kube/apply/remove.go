@@ -15,7 +15,7 @@ func (a *Applier) Owned(ctx context.Context) ([]*unstructured.Unstructured, erro
 	return a.ownedBut(ctx, nil)
 }
 
-// ownedBut returns the same objects as Owned, except for the objects in kept, which it does not even read.
+// ownedBut returns the same objects as Owned, except for the objects in argument "kept". It does not read the objects in "kept".
 func (a *Applier) ownedBut(ctx context.Context, kept map[Subject]bool) ([]*unstructured.Unstructured, error) {
 	var owned []*unstructured.Unstructured
 	for _, subject := range a.Inventory {
@@ -33,7 +33,7 @@ func (a *Applier) ownedBut(ctx context.Context, kept map[Subject]bool) ([]*unstr
 	return owned, nil
 }
 
-// Prune deletes the owned objects that are not in keep. It finds the owned objects in the cache.
+// Prune deletes the owned objects that are not in argument "keep". It finds the owned objects in the cache.
 func (a *Applier) Prune(ctx context.Context, keep []client.Object) ChangeSet {
 	outdated, err := a.Outdated(ctx, keep)
 	if err != nil {
@@ -56,8 +56,9 @@ func (a *Applier) Outdated(ctx context.Context, keep []client.Object) ([]*unstru
 	return slices.DeleteFunc(owned, func(object *unstructured.Unstructured) bool { return object.GetDeletionTimestamp() != nil }), err
 }
 
-// Remove deletes the matching objects of the Inventory in reverse order, and returns the changes. It returns none if no object is left. Remove reads
-// from the cluster. It accepts an object with our field manager or with our label, because another client may have wiped one of them.
+// Remove deletes the matching objects of the Inventory in reverse order, and returns the changes. It returns no changes if no object is left. Remove
+// reads from the cluster. An object needs only our field manager or our label, because another client may have removed one of these. The function
+// removable has an exception.
 func (a *Applier) Remove(ctx context.Context, match func(Subject) bool) ChangeSet {
 	var changes ChangeSet
 	for i := len(a.Inventory) - 1; i >= 0; i-- {

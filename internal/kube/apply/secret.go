@@ -24,7 +24,7 @@ func Hashed(value string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-// HashData replaces Secret values by hashes. The operator only needs to detect changes, and it can't leak values that it does not have.
+// HashData replaces the values of a Secret by hashes. The operator only needs to detect changes. With hashes, the operator can't leak the values.
 func HashData(secret *corev1.Secret) {
 	for key, value := range secret.Data {
 		secret.Data[key] = []byte(Hashed(string(value)))

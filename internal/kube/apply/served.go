@@ -20,8 +20,9 @@ func CRD() *unstructured.Unstructured {
 	return object
 }
 
-// WhenServed calls the function restart once the cluster serves this version of a kind that the cluster lacked when the operator started. During the
-// installation of a cluster, that can happen at any time. If the cluster serves only older versions of the kind, WhenServed does not call restart.
+// WhenServed calls the function restart as soon as the cluster serves this version of a kind. Controllers call WhenServed for a kind that the cluster
+// did not serve when the operator started. During the installation of a cluster, the kind can appear at any time. If the cluster serves only older
+// versions of the kind, WhenServed does not call restart.
 func WhenServed(version string, restart func(why string)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	look := func(object client.Object) {

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Settled remembers objects that Set found unchanged. Set skips such an object while both the rendered object and the cached resourceVersion stay the
-// same. That saves most comparisons, because most events concern one object, or none. Settled is not safe for concurrent use.
+// Settled remembers objects that Set found unchanged. Set skips an object until the rendered object or the cached resourceVersion changes. So Set
+// compares few objects, because most events concern one object, or no object. Settled is not safe for concurrent use.
 type Settled map[Subject]settled
 
 type settled struct {
@@ -32,8 +32,8 @@ func (a *Applier) isSettled(ctx context.Context, object client.Object) (Subject,
 	return subject, err == nil && cached != nil && cached.GetResourceVersion() == known.version
 }
 
-// settle remembers an unchanged object, and drops a changed one. It does not remember an object of which the API server drops fields. A change of a
-// feature gate changes the fields that the API server shows, but not the resourceVersion.
+// settle remembers an unchanged object, and forgets a changed object. It does not remember an object whose fields the API server drops in part,
+// because a change of a feature gate changes the fields that the API server shows, but not the resourceVersion.
 func (a *Applier) settle(change Change, object client.Object, version string) {
 	delete(a.Settled, change.Subject)
 	if a.Settled == nil || change.Action != Unchanged || version == "" || len(change.Dropped) > 0 {

@@ -6,8 +6,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Target starts a patch or a server-side apply on an existing object. The UID in the request makes it fail if the object does not exist, or if a new
-// object has the same name.
+// Target returns the beginning of a patch or of a server-side apply for an existing object. It has the object's UID. So the request fails if the
+// object does not exist, or if a new object has the same name.
 func Target(kind schema.GroupVersionKind, object client.Object) *unstructured.Unstructured {
 	target := &unstructured.Unstructured{Object: map[string]any{}}
 	target.SetGroupVersionKind(kind)

@@ -18,7 +18,7 @@ type Registered struct {
 	UID types.UID
 }
 
-// CSINodes returns Objects with the nodes whose kubelet has registered a driver.
+// CSINodes returns Objects with the nodes on which the kubelet has registered the driver of this name.
 func CSINodes(api client.WithWatch, driverName string, request reconcile.Request) *Objects[Registered] {
 	list := func() client.ObjectList { return &storagev1.CSINodeList{} }
 	return New(api, &storagev1.CSINode{}, list, request, func(object client.Object) (Registered, bool) {

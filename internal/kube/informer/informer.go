@@ -35,10 +35,10 @@ type Objects[T comparable] struct {
 	byName map[string]T
 }
 
-// Settle is how long Objects batches changes, because many changes come at once.
+// Settle is the time for which Objects collects changes, because many changes come at once.
 const Settle = 5 * time.Second
 
-// New returns an empty store. Argument "read" is a function that returns the value to store for an object, and whether to store this value.
+// New returns an empty store. Argument "read" is a function that returns the value to store for an object, and whether Objects must store this value.
 func New[T comparable](
 	api client.WithWatch, kind client.Object, newList func() client.ObjectList, request reconcile.Request, read func(client.Object) (T, bool),
 ) *Objects[T] {
@@ -105,8 +105,8 @@ func (f *Objects[T]) Each(visit func(T)) {
 	}
 }
 
-// sighting has the parts of an object that Objects needs: its metadata with only the name, and the value of the read function (words). Field
-// "matters" is true if Objects must store the value. The reflector of client-go passes each sighting to the store.
+// sighting has the parts of an object that Objects needs. Its metadata has only the object's name. Field "words" is the value that the read function
+// returned. Field "matters" is true if Objects must store this value. The reflector of client-go passes each sighting to the store.
 type sighting[T comparable] struct {
 	metav1.ObjectMeta
 	words   T

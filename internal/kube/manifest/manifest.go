@@ -24,7 +24,8 @@ import (
 // Values maps the name of a placeholder, without ${}, to its value.
 type Values map[string]string
 
-// With returns a copy of the Values, to which it adds the values of argument "more". If both have a placeholder, the value in "more" counts.
+// With returns a copy of the Values that also has the values in argument "more". If a placeholder is in the Values and in "more", the value in "more"
+// counts.
 func (v Values) With(more Values) Values {
 	all := make(Values, len(v)+len(more))
 	maps.Copy(all, v)

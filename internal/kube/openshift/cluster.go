@@ -31,7 +31,7 @@ type Cluster struct {
 	FeatureGate *configv1.FeatureGate
 }
 
-// Read reads the configuration objects of these kinds, all of which the cluster must serve. A missing object is no error.
+// Read reads the configuration objects of these kinds. The cluster must serve all these kinds. A missing object is no error.
 func Read(ctx context.Context, reader client.Reader, kinds map[schema.GroupKind]bool) (Cluster, error) {
 	var found Cluster
 	infrastructure, proxy, gate := &configv1.Infrastructure{}, &configv1.Proxy{}, &configv1.FeatureGate{}
@@ -95,8 +95,8 @@ func PlatformOf(status configv1.InfrastructureStatus) configv1.PlatformType {
 	return cmp.Or(named, status.Platform) //nolint:staticcheck // Old clusters have only this one.
 }
 
-// Literal escapes a value for an argument or variable of a container. Otherwise the kubelet would expand $(NAME) in the value, and replace $$ by $
-// (kubernetes v1.36.3, third_party/forked/golang/expansion/expand.go).
+// Literal escapes a value for an argument or variable of a container. Without Literal, the kubelet would expand $(NAME) in the value, and replace $$
+// by $ (kubernetes v1.36.3, third_party/forked/golang/expansion/expand.go).
 func Literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
 // ProxyVariables returns the environment variables for the cluster's proxy. It returns none if the cluster has no proxy.

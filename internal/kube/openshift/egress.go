@@ -12,8 +12,8 @@ const (
 	allow          = "allow"
 )
 
-// HasControlPlane reports whether the control plane runs on nodes of the cluster. It is false if the topology is unknown, as without an
-// Infrastructure.
+// HasControlPlane reports whether the control plane runs on nodes of the cluster. It returns false if the topology is unknown, for instance because
+// the cluster has no Infrastructure.
 func HasControlPlane(topology configv1.TopologyMode) bool {
 	return topology != configv1.ExternalTopologyMode && topology != ""
 }

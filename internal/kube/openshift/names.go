@@ -22,11 +22,11 @@ const (
 	ManagedAnnotation = "csi.openshift.io/managed"
 )
 
-// IsManaged reports whether the annotation says that the cluster manages a CSIDriver. With any other value than "true", operators of the cluster do
-// not adopt a CSIDriver that another program or an administrator created.
+// IsManaged reports whether the annotation says that the cluster manages a CSIDriver. If the value is not "true", operators of the cluster do not
+// adopt a CSIDriver that another program or an administrator created.
 func IsManaged(annotations map[string]string) bool { return annotations[ManagedAnnotation] == "true" }
 
-// ManageCommand returns the command that lets the cluster manage a CSIDriver.
+// ManageCommand returns a command. With this command, an administrator lets the cluster manage a CSIDriver.
 func ManageCommand(name string) string {
 	return "oc annotate csidriver " + name + " " + ManagedAnnotation + "=true --overwrite"
 }
@@ -36,19 +36,19 @@ func Manages(object *storagev1.CSIDriver, operator string) bool {
 	return object.Labels[ManagedByLabel] == operator || IsManaged(object.Annotations)
 }
 
-// InfrastructureKind returns the kind that names the cluster, its platform and its topology.
+// InfrastructureKind returns the kind of the object with the cluster's name, platform and topology.
 func InfrastructureKind() schema.GroupKind { return config("Infrastructure") }
 
 // ProxyKind returns the kind of the cluster's proxy.
 func ProxyKind() schema.GroupKind { return config("Proxy") }
 
-// FeatureGateKind returns the kind that says which feature gates the API servers have.
+// FeatureGateKind returns the kind of the object that lists the feature gates of the API servers.
 func FeatureGateKind() schema.GroupKind { return config("FeatureGate") }
 
 // APIServerKind returns the kind with the cluster's TLS profile. APIServerKind includes a version, because the operator reads this kind unstructured.
 func APIServerKind() schema.GroupVersionKind { return configv1.GroupVersion.WithKind("APIServer") }
 
-// ClusterCSIDriverKind returns the kind that configures a driver.
+// ClusterCSIDriverKind returns the kind of the objects that configure drivers.
 func ClusterCSIDriverKind() schema.GroupVersionKind {
 	return operatorv1.GroupVersion.WithKind("ClusterCSIDriver")
 }

@@ -32,7 +32,7 @@ type ServerTLS struct {
 	Profile TLSProfile
 	// Strict means that internal servers follow the profile, too (spec.tlsAdherence).
 	Strict bool
-	// Problem says which part of the profile servers can't follow. It is empty if servers can follow the whole profile.
+	// Problem says why servers can't follow a part of the profile. It is empty if servers can follow the whole profile.
 	Problem string
 }
 
@@ -58,7 +58,7 @@ func ServerTLSOf(apiServer *unstructured.Unstructured) (ServerTLS, error) {
 	return cluster, nil
 }
 
-// from translates a profile. It leaves out values that Go does not support, so that the result is at least as strict.
+// from translates a profile. It omits ciphers that Go does not support. Without these ciphers, the result is at least as strict as the profile.
 func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 	if profile == nil || profile.Type == "" {
 		return IntermediateTLS(), ""
@@ -69,7 +69,7 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 			return IntermediateTLS(), fmt.Sprintf("TLS security profile %q in APIServer/cluster is unknown, so Intermediate is used: upgrade the "+
 				"operator, or choose Old, Intermediate, Modern or Custom", profile.Type)
 		}
-		// Unknown ciphers are no problem here, because all Go servers leave out the ciphers of OpenShift's profiles that Go lacks.
+		// Do not report unknown ciphers here. OpenShift's profiles have ciphers that Go lacks, and all Go servers omit these ciphers.
 		translated, _ := of(*known)
 		return translated, ""
 	}

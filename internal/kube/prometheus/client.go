@@ -1,11 +1,11 @@
 // Package prometheus asks the Prometheus of an OpenShift cluster for the present values of metrics of one namespace.
 //
-// Service thanos-querier answers for all Prometheus servers of the cluster. Its port 9092 returns only series of the namespace in the query, and the
-// client needs the permission to get pods.metrics.k8s.io there (cluster-monitoring-operator f581865b, assets/thanos-querier/service.yaml,
-// deployment.yaml and kube-rbac-proxy-secret.yaml). Its port 9091 needs a permission for all namespaces.
+// Service thanos-querier answers for all Prometheus servers of the cluster. Its port 9092 returns only series of the namespace in the request. In
+// this namespace, the client needs the permission to get pods.metrics.k8s.io (cluster-monitoring-operator f581865b,
+// assets/thanos-querier/service.yaml, deployment.yaml and kube-rbac-proxy-secret.yaml). Port 9091 needs a permission for all namespaces.
 //
-// Client was tried with these settings of kube-rbac-proxy v0.19.1 and prom-label-proxy v0.11.1. It gets no series of other namespaces, and 403
-// without the permission or with another namespace. A query may name the Client's namespace, and no other one (400).
+// We tried Client with these settings of kube-rbac-proxy v0.19.1 and prom-label-proxy v0.11.1. Client gets no series of other namespaces. Without the
+// permission, or for another namespace, the answer is 403. If a query names a namespace other than the Client's namespace, the answer is 400.
 package prometheus
 
 import (
@@ -32,9 +32,9 @@ const (
 	Address = "https://thanos-querier.openshift-monitoring.svc:9092"
 	// Token is the file with the token of the pod's ServiceAccount.
 	Token = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-	// longest limits an answer, in bytes. A sample takes about 200 bytes.
+	// longest is the maximum length of an answer, in bytes. A sample takes about 200 bytes.
 	longest = 4 << 20
-	// longestError is how many bytes of an answer an error quotes at most.
+	// longestError is the maximum number of bytes of an answer that an error quotes.
 	longestError = 200
 	timeout      = 30 * time.Second
 )
@@ -44,7 +44,7 @@ var ErrTooLong = errors.New("the answer is too long")
 
 // Client asks for metrics. Package cmd sets the fields.
 type Client struct {
-	// URL is the address of the server, and Namespace the namespace of the metrics.
+	// URL is the address of the server. Namespace is the namespace of the metrics.
 	URL, Namespace string
 	// TokenFile and CAFile are files with the client's token, and with the CA certificates of the server. Both change while the operator runs, so the
 	// Client reads them for each request.
@@ -90,14 +90,15 @@ func (c *Client) ask(ctx context.Context, query string) ([]byte, error) {
 	if !roots.AppendCertsFromPEM(bundle) {
 		return nil, fmt.Errorf("file %s has no CA certificate", c.CAFile)
 	}
-	// A GET, because kube-rbac-proxy makes verb "create" of a POST (kube-rbac-proxy v0.19.1, pkg/proxy/proxy.go).
+	// Send a GET. For a POST, kube-rbac-proxy would check verb "create" (kube-rbac-proxy v0.19.1, pkg/proxy/proxy.go).
 	values := url.Values{"namespace": {c.Namespace}, "query": {query}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/api/v1/query?"+values.Encode(), http.NoBody)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // Query names the address.
 	}
 	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	// The server is in the cluster, so no proxy is in between. A redirect would send the token to another server.
+	// The server is in the cluster, so the client uses no proxy. The client follows no redirect, because a redirect would send the token to another
+	// server.
 	client := &http.Client{
 		Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
@@ -122,7 +123,7 @@ func (c *Client) ask(ctx context.Context, query string) ([]byte, error) {
 	return body, nil
 }
 
-// reasonOf returns the reason for a failed request, without the query and without ports, which would differ each time.
+// reasonOf returns the reason for a failed request. The reason contains neither the query nor ports, which would differ each time.
 func reasonOf(err error) error {
 	var failed *url.Error
 	var network *net.OpError
@@ -144,7 +145,7 @@ type answer struct {
 		ResultType string `json:"resultType"`
 		Result     []struct {
 			Metric map[string]string `json:"metric"`
-			// Value is the time in seconds, and the value as a text. A native histogram has field "histogram" in place of it.
+			// Value has two elements: the time in seconds, and the value as a text. A native histogram has field "histogram" instead of field "value".
 			Value []json.RawMessage `json:"value"`
 		} `json:"result"`
 	} `json:"data"`
@@ -174,7 +175,7 @@ func parse(body []byte) ([]Sample, error) {
 		if err != nil {
 			return nil, fmt.Errorf("value %q of a sample is no number", clip(text))
 		}
-		// A pod can report such a value. It must not hide what other pods report.
+		// A pod can report such a value. Skip this sample, so that the samples of other pods still count.
 		if math.IsNaN(value) || math.IsInf(value, 0) {
 			continue
 		}

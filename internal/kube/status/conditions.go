@@ -42,8 +42,9 @@ func Condition(kind string, value bool, reason, message string) operatorv1.Opera
 // Sums lists the types that Sum adds.
 func Sums() []string { return []string{Available, Progressing, Degraded, Upgradeable} }
 
-// Sum adds the conditions Available, Progressing, Degraded and Upgradeable. Each is the union of the conditions whose types have this suffix.
-// Conditions of other controllers in the same object count, too, because a sum must not contradict them. The message names the deciding conditions.
+// Sum adds the conditions Available, Progressing, Degraded and Upgradeable. Each is the union of the conditions whose types end in its own type.
+// Argument "others" has the conditions of other controllers in the same object. These conditions count, too, because a sum must not contradict them.
+// The message of a sum names the deciding conditions.
 func Sum(conditions, others []operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	all, counted := conditions, slices.Concat(conditions, others)
 	for _, kind := range Sums() {
@@ -65,7 +66,7 @@ func Merge(old, wanted []operatorv1.OperatorCondition, now metav1.Time) []operat
 	return merged
 }
 
-// Replace returns the conditions. Argument "by" replaces the condition of its type.
+// Replace returns a copy of the conditions. In the copy, argument "by" replaces the condition of the same type, if there is one.
 func Replace(conditions []operatorv1.OperatorCondition, by operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	replaced := append([]operatorv1.OperatorCondition(nil), conditions...)
 	if old := Find(replaced, by.Type); old != nil {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// FailureWindow is how long a transient error can last before it degrades the operator. A restart of the API server must not raise an alert.
+// FailureWindow is the time after which a transient error degrades the operator. A restart of the API server must not raise an alert.
 const FailureWindow = 2 * time.Minute
 
 // Failures remembers when each condition type began to fail.
@@ -24,7 +24,7 @@ type Failures struct {
 }
 
 // Degraded returns the condition <prefix>Degraded for the outcome of a step. It also returns when to requeue (0: never). A terminal error degrades
-// the operator at once, a transient error after FailureWindow.
+// the operator at once. A transient error degrades the operator after FailureWindow.
 func (f *Failures) Degraded(prefix string, err error) (operatorv1.OperatorCondition, time.Duration) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unready lists the pods that are not ready, sorted, as "node (reason)". For a pod without a node, the list has the pod's own name. Pods that are
-// being deleted do not count.
+// Unready lists the pods that are not ready, sorted. Each entry is "node (reason)". For a pod that has no node yet, the entry has the pod's name
+// instead. Pods that are being deleted do not count.
 func Unready(pods []corev1.Pod) []string {
 	var found []string
 	for i := range pods {

@@ -4,17 +4,17 @@ import (
 	"time"
 )
 
-// StuckAfter is how long a roll-out can make no progress before it counts as stuck.
+// StuckAfter is the time without progress after which a roll-out counts as stuck.
 const StuckAfter = 15 * time.Minute
 
-// sizesEvery is how often Rollouts records the size of a roll-out, and how often it checks a growing roll-out again.
+// sizesEvery is the interval at which Rollouts records the size of a roll-out. Rollouts also checks a growing roll-out at this interval.
 const sizesEvery = time.Minute
 
 // Work is the state of a roll-out.
 type Work struct {
 	// Generation is the generation of the object that is rolled out.
 	Generation int64
-	// Total is the amount of all work. Done is the finished part.
+	// Total is the amount of all work, for instance the number of pods. Done is the part of this work that is finished.
 	Total, Done int64
 	// Failing means that at least one pod is not ready, although it was created StuckAfter ago or earlier.
 	Failing bool
@@ -30,11 +30,11 @@ type Rollouts struct {
 // rollout is what Rollouts remembers of a roll-out.
 type rollout struct {
 	generation int64
-	// total is the number of pods at the last check. least is the smallest number of pods that ever remained.
+	// total is Work.Total at the last check. least is the minimum of the remaining work.
 	total, least int64
-	// since is the last time when a new pod reduced the number of remaining pods. A node that leaves the cluster does not change this time.
+	// since is the last time at which the remaining work fell to a new minimum. The departure of a node from the cluster does not change this time.
 	since time.Time
-	// failed is the last time when a pod was failing. It is zero if no pod has failed.
+	// failed is the last time at which a pod was failing. It is zero if no pod has failed.
 	failed time.Time
 	// sizes are the sizes of the roll-out during the last StuckAfter, the oldest first.
 	sizes []size
@@ -46,11 +46,11 @@ type size struct {
 	total, done int64
 }
 
-// Stuck reports whether a roll-out has made no progress for StuckAfter, and when to requeue (0: never). Progress means that the remaining work (total
-// minus done) falls to a new minimum. So pods that start and fail in turns are no progress. Nodes that join or leave are no progress, either. The
-// minimum never grows. So nodes that come and go can hide a stuck roll-out only for a limited time.
+// Stuck reports whether a roll-out has made no progress for StuckAfter. It also returns when to requeue (0: never). Progress means that the remaining
+// work (Total minus Done) falls to a new minimum. So pods that become ready and fail again make no progress. Nodes that join or leave make no
+// progress, either. The minimum never grows. So nodes that join and leave can hide a stuck roll-out only for a limited time.
 //
-// A cluster may get nodes faster than their pods become ready, so that ever more work remains. Such a roll-out is not stuck while pods become ready
+// A cluster may get nodes faster than their pods become ready. Then the remaining work grows. Such a roll-out is not stuck while pods become ready
 // and no pod fails.
 func (r *Rollouts) Stuck(name string, underWay bool, work Work) (bool, time.Duration) {
 	if !underWay {

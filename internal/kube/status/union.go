@@ -11,9 +11,10 @@ import (
 
 // Union sums up the conditions whose types end in Available, Progressing, Degraded or Upgradeable.
 type Union struct {
-	// Status is bad if at least one condition is bad. Status is Unknown if none is bad, but at least one is Unknown. If all are good, Status is good.
+	// Status is bad if at least one condition is bad. Status is Unknown if no condition is bad, but at least one is Unknown. Status is good if all
+	// conditions are good.
 	Status operatorv1.ConditionStatus
-	// Parts are the deciding conditions, sorted by type without its suffix. There are none if all conditions are good.
+	// Parts are the conditions that decide the Status, sorted by type. Their types do not have the suffix. Parts is empty if all conditions are good.
 	Parts []operatorv1.OperatorCondition
 	// Notes are the messages of the good conditions.
 	Notes []string
@@ -45,7 +46,7 @@ func UnionOf(suffix string, conditions []operatorv1.OperatorCondition) Union {
 		parts[condition.Status] = append(parts[condition.Status], condition)
 	}
 	if plain != nil && (plain.Status == good && plain.Message != "" || len(parts[plain.Status]) == 0) {
-		// Replace the other conditions with the status of the summary, if there are any.
+		// Let the summary replace the other conditions that have the same status.
 		parts[plain.Status] = []operatorv1.OperatorCondition{*plain}
 	}
 	for _, state := range []operatorv1.ConditionStatus{operatorv1.ConditionUnknown, bad} {
@@ -100,8 +101,8 @@ func (u Union) Reason() string {
 // allWell is the message of a summary condition without problems.
 const allWell = "All is well"
 
-// ClusterOperator sums up the conditions of an operator for a ClusterOperator. A condition for whose type patience returns true degrades the
-// ClusterOperator only after FailureWindow. Result "again" is true if such a condition has failed for a shorter time.
+// ClusterOperator sums up the conditions of an operator for a ClusterOperator. If the function patience returns true for the type of a condition,
+// this condition degrades the ClusterOperator only after FailureWindow. Result "again" is true if such a condition has failed for a shorter time.
 func ClusterOperator(
 	conditions []operatorv1.OperatorCondition, patience func(kind string) bool, now metav1.Time,
 ) (all []configv1.ClusterOperatorStatusCondition, again bool) {

@@ -12,8 +12,9 @@ type Operand struct {
 	Reached bool
 }
 
-// Versions returns the versions of a ClusterOperator. An operand that has not reached the new version keeps its previous version, or has no version.
-// The operator's own version changes last, after all operands. Versions drops operands that no longer exist.
+// Versions returns the versions of a ClusterOperator. An operand that has not reached the new version keeps its previous version. If it has no
+// previous version, Versions omits the operand. The operator's own version changes last, after all operands. Versions drops operands that no longer
+// exist.
 func Versions(have []configv1.OperandVersion, operands []Operand, version string) []configv1.OperandVersion {
 	old := map[string]string{}
 	for _, entry := range have {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// WaitLimit is how long a wait for a person's action counts as progress, not as a failure.
+	// WaitLimit is the time for which a wait for a person's action counts as progress. After this time, the wait counts as a failure.
 	WaitLimit = 15 * time.Minute
 	// ActionRequired is the reason of a condition that waits for a person's action.
 	ActionRequired = "ActionRequired"
@@ -31,9 +31,10 @@ type wait struct {
 // Reset drops all clocks.
 func (w *Waits) Reset() { w.seen = nil }
 
-// Degrade turns <prefix>Progressing into <prefix>Degraded when the wait for a cause has lasted WaitLimit, and returns when to requeue (0: never). An
-// empty cause means no wait; a new cause restarts the clock. The message says who has to do what. reported has the last reported conditions. If they
-// call the wait overdue, it stays overdue, so that a restarted operator and a second copy agree.
+// Degrade turns <prefix>Progressing into <prefix>Degraded when the wait for a cause has lasted WaitLimit. It also returns when to requeue (0: never).
+// An empty cause means that the operator does not wait. A new cause restarts the clock. Argument "message" says who has to do what. Argument
+// "reported" has the last reported conditions. If these conditions say that the wait is overdue, the wait stays overdue. So a restarted operator and
+// a second replica report the same.
 func (w *Waits) Degrade(
 	all []operatorv1.OperatorCondition, prefix, cause, message string, reported []operatorv1.OperatorCondition,
 ) ([]operatorv1.OperatorCondition, time.Duration) {
@@ -71,7 +72,7 @@ func KeepOverdue(all []operatorv1.OperatorCondition, prefix string, reported []o
 	return all
 }
 
-// degrade replaces the condition, unless it reports another failure.
+// degrade replaces the condition, unless the present condition reports another failure.
 func degrade(all []operatorv1.OperatorCondition, by operatorv1.OperatorCondition) []operatorv1.OperatorCondition {
 	if degraded := Find(all, by.Type); degraded == nil || degraded.Status == operatorv1.ConditionFalse {
 		return Replace(all, by)
@@ -80,7 +81,8 @@ func degrade(all []operatorv1.OperatorCondition, by operatorv1.OperatorCondition
 }
 
 // isOverdue reports whether the last report says that the wait for a cause is overdue. It also reads the summary condition Degraded, because
-// operators that share a status write only this condition. The cause is in the message, or is the reason of condition Available.
+// operators that share the status of one object write only this condition. The report names the cause in the message of the condition, or in the
+// reason of condition Available.
 func isOverdue(reported []operatorv1.OperatorCondition, prefix, cause string) bool {
 	sum := Find(reported, Degraded)
 	if sum != nil && sum.Status == operatorv1.ConditionTrue && strings.Contains(sum.Message, prefix+": "+overdue+cause) {

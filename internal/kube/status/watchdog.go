@@ -18,7 +18,7 @@ type Watchdog struct {
 	since atomic.Int64
 }
 
-// Begin marks the beginning of a reconcile. The function end marks its end.
+// Begin marks the beginning of a reconcile. Result "end" is a function that marks the end of the reconcile.
 func (b *Watchdog) Begin(now time.Time) (end func()) {
 	b.since.Store(now.UnixNano())
 	return func() { b.since.Store(0) }

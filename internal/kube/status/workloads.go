@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Deployment returns the conditions <prefix>Available and <prefix>Progressing of the controller. If deployment is nil, the Deployment does not exist.
-// unready lists its pods that are not ready, with the reasons.
+// Deployment returns the conditions <prefix>Available and <prefix>Progressing of the controller. Argument "deployment" is nil if the Deployment does
+// not exist. Argument "unready" lists the pods that are not ready, with the reasons.
 func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) []operatorv1.OperatorCondition {
 	if deployment == nil {
 		return absent(prefix, "the controller Deployment does not exist yet")
@@ -21,12 +21,12 @@ func Deployment(prefix string, deployment *appsv1.Deployment, unready []string) 
 	}
 }
 
-// RollOut says what the roll-out of a Deployment waits for. It returns an empty text if the roll-out is complete. If deployment is nil, the
+// RollOut says what the roll-out of a Deployment waits for. It returns an empty text if the roll-out is complete. Argument "deployment" is nil if the
 // Deployment does not exist. Argument "what" is the name of the pods in messages. Argument "unready" lists the pods that are not ready.
 //
-// The loss of a pod after the roll-out starts no new roll-out, because the Deployment keeps the reason NewReplicaSetAvailable. The Deployment also
-// keeps that reason when its template returns to an earlier ReplicaSet (kubernetes v1.36.3, pkg/controller/deployment/progress.go), so RollOut counts
-// the pods first.
+// The loss of a pod after a roll-out starts no new roll-out, because the Deployment keeps the reason NewReplicaSetAvailable. The Deployment also
+// keeps this reason when its template returns to an earlier ReplicaSet (kubernetes v1.36.3, pkg/controller/deployment/progress.go). So RollOut does
+// not rely on the reason alone, but also counts the updated pods.
 func RollOut(deployment *appsv1.Deployment, what string, unready []string) string {
 	if deployment == nil {
 		return "it does not exist yet"
@@ -69,9 +69,9 @@ func rolledOut(deployment *appsv1.Deployment) bool {
 	return false
 }
 
-// DaemonSet returns the conditions of the node pods, and the new stable generation. If daemonSet is nil, the DaemonSet does not exist. Argument
-// "stable" is the newest generation that has been on all nodes. While the DaemonSet has this generation, nodes that join, leave or reboot are no
-// roll-out. Argument "unready" lists the pods that are not ready, with the reasons.
+// DaemonSet returns the conditions of the node pods, and the new stable generation. Argument "daemonSet" is nil if the DaemonSet does not exist.
+// Argument "stable" is the newest generation that has been on all nodes. While the DaemonSet has this generation, there is no roll-out, even if nodes
+// join, leave or reboot. Argument "unready" lists the pods that are not ready, with the reasons.
 func DaemonSet(
 	prefix string, daemonSet *appsv1.DaemonSet, stable int64, unready []string,
 ) ([]operatorv1.OperatorCondition, int64) {

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// textInterval is the least time between writes that change only messages and numbers. Without this pause, a roll-out would cause one write for each
-	// node.
+	// textInterval is the minimum time between two writes that change only messages and numbers. Without this pause, a roll-out would cause one write
+	// for each node.
 	textInterval = 5 * time.Second
-	// progressInterval is the least time between two writes that only report the progress of a roll-out. Without it, each node of a large cluster
-	// would cause a write.
+	// progressInterval is the minimum time between two writes that only report the progress of a roll-out. Without this pause, each node of a large
+	// cluster would cause a write.
 	progressInterval = 30 * time.Second
-	// writeInterval is the least time between any two writes.
+	// writeInterval is the minimum time between any two writes.
 	writeInterval = time.Second
 	// staleAfter is how long the Writer waits for the cache to show a write. The cache may never show a write, because resource versions go back when an
 	// administrator restores etcd from a backup.
@@ -71,8 +71,8 @@ type Report struct {
 	Urgent bool
 }
 
-// Write updates the status if the status differs. Soon after the last write, it writes nothing, and returns how long the caller must wait. If the
-// object is deleted, Write returns no error.
+// Write updates the status if the status differs from the report. If the last write was too recent, Write does not write, and returns how long the
+// caller must wait. If the object is deleted, Write returns no error.
 func (w *Writer) Write(ctx context.Context, report Report) (wait time.Duration, err error) {
 	have, err := fieldsOf(report.Have, report.Without)
 	if err != nil {
@@ -106,7 +106,8 @@ func (w *Writer) Write(ctx context.Context, report Report) (wait time.Duration, 
 	return 0, w.apply(ctx, report.Target, want)
 }
 
-// WriteConditions does the same as Write, for a Writer that owns only the conditions of some types. It removes unwanted conditions of these types.
+// WriteConditions does the same as Write, for a Writer that owns only conditions. Argument "types" has the types of these conditions. WriteConditions
+// removes conditions of these types that are not in argument "wanted".
 func (w *Writer) WriteConditions(
 	ctx context.Context, target *unstructured.Unstructured, have, wanted []operatorv1.OperatorCondition, types []string,
 ) (time.Duration, error) {
@@ -174,7 +175,7 @@ func (w *Writer) note(target, answer *unstructured.Unstructured, what string, er
 	return nil
 }
 
-// Wrote records a write of other fields, which the cache must show, too.
+// Wrote records a write that the caller itself made to other fields of the object. Behind then also waits until the cache shows this write.
 func (w *Writer) Wrote(answer client.Object) {
 	w.update(answer, func(last *lastWrite) { last.version, last.written = answer.GetResourceVersion(), w.Now() })
 }
@@ -191,8 +192,8 @@ func (w *Writer) update(object client.Object, change func(*lastWrite)) {
 	w.last[key] = last
 }
 
-// Behind returns how long to wait for the cache to show the last write. It returns 0 if the cache shows the write, or after staleAfter. An event
-// wakes the caller earlier if the cache shows the write before that.
+// Behind returns how long the caller must wait for the cache to show the last write. It returns 0 if the cache shows the write, or if the write is
+// older than staleAfter. If the cache shows the write during the wait, an event wakes the caller.
 func (w *Writer) Behind(cached client.Object) time.Duration {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -239,8 +240,8 @@ const (
 	otherOutcome
 )
 
-// compare compares the fields of a status. It ignores the order of conditions, and their transition times, because these change only with a
-// condition's status.
+// compare compares the fields of a status. It ignores the order of conditions. It also ignores transition times, because a transition time changes
+// only with the status of its condition.
 func compare(have, want map[string]any) difference {
 	found := same
 	for key := range union(have, want) {

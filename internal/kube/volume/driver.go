@@ -5,9 +5,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// plugin is an in-tree plugin of Kubernetes. CSI migration (KEP-625) replaces it with a CSI driver: Kubernetes and the sidecars translate the
-// plugin's objects (k8s.io/csi-translation-lib v0.36.3, translate.go). test/real compares the names with the names
-// in Kubernetes.
+// plugin is an in-tree plugin of Kubernetes. CSI migration (KEP-625) replaces the plugin with a CSI driver: Kubernetes and the sidecars translate the
+// plugin's objects (k8s.io/csi-translation-lib v0.36.3, translate.go). test/real compares the names in plugins with the names in Kubernetes.
 type plugin struct {
 	// provisioner is the name in StorageClasses, and driver is the name of the CSI driver.
 	provisioner, driver string
@@ -16,7 +15,7 @@ type plugin struct {
 	inline func(*corev1.VolumeSource) bool
 }
 
-// plugins returns all plugins, as an array without allocation, because InlineDriverOf compares each volume of each pod with them.
+// plugins returns all plugins. The result is an array, and so needs no allocation, because InlineDriverOf calls plugins for each volume of each pod.
 func plugins() [6]plugin {
 	return [...]plugin{
 		{
@@ -88,8 +87,9 @@ func InTree(driver string) string {
 	return ""
 }
 
-// InlineDriverOf returns the name of the CSI driver of a volume that a pod names without a PersistentVolumeClaim. The kubelet translates such a
-// volume of an in-tree plugin like a PersistentVolume. For other volumes, it returns an empty text.
+// InlineDriverOf returns the name of the CSI driver of an inline volume, which a pod uses without a PersistentVolumeClaim. For an inline volume of an
+// in-tree plugin, it returns the driver of CSI migration, because the kubelet also translates inline volumes. For other volumes, it returns an empty
+// text.
 func InlineDriverOf(volume *corev1.Volume) string {
 	if volume.CSI != nil {
 		return volume.CSI.Driver

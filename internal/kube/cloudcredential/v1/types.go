@@ -62,8 +62,7 @@ type ProviderSpec struct {
 	// PredefinedRoles are the roles of GCP. Permissions are the permissions of GCP or Azure.
 	PredefinedRoles []string `json:"predefinedRoles,omitempty"`
 	Permissions     []string `json:"permissions,omitempty"`
-	// SkipServiceCheck makes the cloud-credential-operator skip a check. That check is whether the GCP project has enabled the services of the
-	// permissions.
+	// SkipServiceCheck tells the cloud-credential-operator not to check whether the GCP project has enabled the services of the permissions.
 	SkipServiceCheck bool `json:"skipServiceCheck,omitempty"`
 	// Policies are the policies of IBM Cloud.
 	Policies []Policy `json:"policies,omitempty"`
@@ -86,7 +85,7 @@ type StatementEntry struct {
 	Effect   string   `json:"effect"`
 	Action   []string `json:"action"`
 	Resource string   `json:"resource"`
-	// PolicyCondition maps an operator to a key, and the key to a value, as in an IAM policy.
+	// PolicyCondition is the condition of an IAM policy. It maps a condition operator, such as StringEquals, to a key, and the key to a value.
 	PolicyCondition map[string]map[string]string `json:"policyCondition,omitempty"`
 }
 
@@ -94,7 +93,7 @@ type StatementEntry struct {
 type CredentialsRequestStatus struct {
 	// Provisioned is true once the Secret exists.
 	Provisioned bool `json:"provisioned,omitempty"`
-	// LastSyncGeneration is the generation of the object that the status describes.
+	// LastSyncGeneration is the generation of the CredentialsRequest that the cloud-credential-operator synchronized last.
 	LastSyncGeneration int64 `json:"lastSyncGeneration,omitempty"`
 	// Conditions say what went wrong.
 	Conditions []CredentialsRequestCondition `json:"conditions,omitempty"`

@@ -22,7 +22,8 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "snapshot.storage.k8s.io", Version: "v1"}
 }
 
-// ContentKind returns the kind of snapshots in the storage system. Its type is not here, because operators read only the driver of such a snapshot.
+// ContentKind returns VolumeSnapshotContent, the kind of snapshots in the storage system. This package has no Go type for this kind, because
+// operators read only the driver of a VolumeSnapshotContent.
 func ContentKind() schema.GroupVersionKind { return GroupVersion().WithKind("VolumeSnapshotContent") }
 
 // AddToScheme registers the types of this package.
