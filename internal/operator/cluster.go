@@ -51,7 +51,7 @@ func Connect(options manager.Options) (Connection, error) {
 	return Connection{Config: config, Live: live, Preflight: kube.Preflight{Live: live, Mapper: mapper}}, nil
 }
 
-// kubernetesMinor returns the minor version of the API server, for instance 36.
+// kubernetesMinor returns the minor version of the API server. For v1.36, the result is 36.
 func kubernetesMinor(mgr ctrl.Manager) (int, error) {
 	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {

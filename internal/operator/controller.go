@@ -57,8 +57,8 @@ func Attach(mgr ctrl.Manager, controller *clustercsidriver.Reconciler, options O
 	return nil
 }
 
-// Run runs the operator of one driver. The operator is ready when the manager's cache and the given caches have synced. version is the version of the
-// program.
+// Run runs the operator of one driver. The readiness probe succeeds when the manager's cache, the caches of Secrets and the caches in argument
+// "further" have synced. Argument "version" is the version of the program.
 func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Reconciler, version string, further ...manager.Cache) error {
 	caches := append([]manager.Cache{mgr.GetCache()}, further...)
 	for _, secret := range controller.Credentials.Secrets {
@@ -67,7 +67,7 @@ func Run(ctx context.Context, mgr ctrl.Manager, controller *clustercsidriver.Rec
 	return Serve(ctx, mgr, controller.Alive, caches, "driver", controller.Driver.Name, "namespace", controller.Namespace, "version", version)
 }
 
-// Serve adds the checks for the probes, and logs the keys and values. It then runs the manager until ctx ends.
+// Serve adds the checks for the probes, and logs "starting" with keysAndValues. It then runs the manager until ctx ends.
 func Serve(ctx context.Context, mgr ctrl.Manager, alive healthz.Checker, caches []manager.Cache, keysAndValues ...any) error {
 	err := errors.Join(
 		mgr.AddHealthzCheck("reconcile", alive), mgr.AddHealthzCheck("log", checkLog), mgr.AddReadyzCheck("caches", manager.Filled(caches...)),

@@ -1,5 +1,5 @@
-// Package operator holds what the operators share: command line, start and end, and the connection to the cluster. For operators of one CSI driver it
-// also has the checks at start, and connects the ClusterCSIDriver controller to the manager.
+// Package operator has the code that all operators share: it parses the command line, connects to the cluster, and starts and stops the program. For
+// operators of a single CSI driver, it also runs the checks at start, and connects the ClusterCSIDriver controller to the manager.
 package operator
 
 import (
@@ -40,7 +40,8 @@ func (o *Options) AddFlags(flags *flag.FlagSet) {
 	flags.Var(o.Verbosity, "v", "log `level`, 0 to 7; spec.operatorLogLevel of the operator's resource can raise it")
 }
 
-// Parse parses a command line: one of the commands, and then flags. It prints the usage before the list of flags.
+// Parse parses a command line that begins with one of the commands, followed by flags. The help text is argument "usage", followed by the list of
+// flags.
 func Parse(flags *flag.FlagSet, usage string, args []string, commands ...string) error {
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), usage)

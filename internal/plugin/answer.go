@@ -18,9 +18,10 @@ type Answer int
 const (
 	// Unknown means that the object was not read, or that the API server did not answer.
 	Unknown Answer = iota
-	// NotGathered means that the folder or archive of --from may lack the object, although the cluster has it. Gaps lists such objects.
+	// NotGathered means that the folder or archive of --from does not have the object, and does not show whether the cluster had it. Method Gaps lists
+	// what the folder may lack.
 	NotGathered
-	// Denied means that the user lacks permission. Missing lists the missing right.
+	// Denied means that the user lacks permission to read the object. Method Missing lists this permission.
 	Denied
 	// Absent means that the object does not exist, or the cluster does not serve its kind.
 	Absent

@@ -37,7 +37,7 @@ func (r Right) String() string {
 	return text
 }
 
-// MissingText lists the missing rights on one line, each resource once. If no right is missing, the text is empty.
+// MissingText returns one line that names each resource that the user lacks permission to read. If no right is missing, the text is empty.
 func MissingText(missing []Right) string {
 	if len(missing) == 0 {
 		return ""
@@ -71,7 +71,7 @@ type Cluster struct {
 
 	mutex   sync.Mutex
 	missing map[Right]bool
-	// gaps names the objects that a command wanted and the folder may lack.
+	// gaps has a text for each kind that a command read and of which the folder may lack objects.
 	gaps map[string]bool
 }
 

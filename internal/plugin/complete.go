@@ -42,8 +42,8 @@ func kindsToComplete() map[schema.GroupVersionKind]bool {
 	}
 }
 
-// Names returns the names of all objects of these kinds that begin with what the user typed, in the namespace of the flags. A completion can't
-// show an error: if a request fails, Names returns no names.
+// Names returns the names of all objects of these kinds that begin with what the user typed, in the namespace of the flags. If a request fails, the
+// result lacks the names of that kind, because a completion can't show an error.
 func (p *Plugin) Names(ctx context.Context, typed string, kinds ...string) []string {
 	cluster, err := p.Connect()
 	if err != nil {
@@ -117,7 +117,8 @@ func Partitions() []string {
 }
 
 // completeFlags decides how the shell completes the values of flags. For kubectl's own flags, the name of the flag decides. For all other flags, the
-// placeholder in the flag's usage text decides, for instance `namespace`. Only flags whose value is a file or a folder are completed with file names.
+// placeholder in the flag's usage text decides, for instance `namespace`. The shell completes file names only for flags whose value is a file or a
+// folder.
 func (p *Plugin) completeFlags(root *cobra.Command) error {
 	formats := cobra.FixedCompletions([]string{JSON, Table, Wide, YAML}, cobra.ShellCompDirectiveNoFileComp)
 	for flag, complete := range map[string]cobra.CompletionFunc{

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes control characters, line ends and direction marks, in the notation of Go and JSON. Without this, a text from the cluster could
+// Printable escapes control characters, line ends and direction marks, in the notation of Go and JSON. Unescaped, a text from the cluster could
 // control the terminal, or imitate lines of the plugin's output.
 func Printable(text string) string {
 	if coloured.MatchString(text) {
@@ -31,8 +31,8 @@ func PrintLine(out io.Writer, format string, values ...string) {
 // allowed matches names that Kubernetes and AWS allow, and also such names behind the prefix of an annotation or behind a namespace.
 var allowed = regexp.MustCompile(`^[A-Za-z0-9](?:[-A-Za-z0-9._/:]*[A-Za-z0-9])?$`)
 
-// ToCopy formats a command for the user to copy. If one of the names is not allowed, the result is empty. Without this check, a tenant could choose a
-// name that adds a command of the tenant.
+// ToCopy formats a command for the user to copy. If one of the names is not allowed, the result is empty. Without this check, a tenant could create
+// an object whose name adds another command to the text that the user copies.
 func ToCopy(format string, names ...any) string {
 	for _, one := range names {
 		if !allowed.MatchString(fmt.Sprint(one)) {
@@ -42,8 +42,8 @@ func ToCopy(format string, names ...any) string {
 	return fmt.Sprintf(format, names...)
 }
 
-// coloured matches a word with a foreground colour, and colour matches the escape sequence that sets such a colour. Both texts are harmless, so the
-// output keeps them.
+// coloured matches a word with a foreground colour, and colour matches the escape sequence that sets such a colour. The output keeps these texts
+// unescaped, because they are harmless.
 var (
 	coloured = regexp.MustCompile("^\x1b\\[3[0-9]m[A-Za-z]+\x1b\\[39m$")
 	colour   = regexp.MustCompile("^\x1b\\[3[0-9]m")

@@ -9,7 +9,7 @@ import (
 const (
 	// Failed means that the API server or the cloud did not answer, or that the result depends on a missing permission.
 	Failed = 1
-	// WrongUsage means that the arguments are invalid, and the command did nothing.
+	// WrongUsage means that the arguments are invalid. The command did nothing.
 	WrongUsage = 2
 	// Wrong means that the command found a problem and printed it.
 	Wrong = 3

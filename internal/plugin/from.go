@@ -53,7 +53,8 @@ func (p *Plugin) checkFrom(command *cobra.Command) error {
 	return nil
 }
 
-// WithFrom adds the user's --from to a command of "oc storage" that a user can copy. It leaves commands that need a cluster unchanged.
+// WithFrom takes a command that the output tells the user to run, and adds the user's flag --from to it. If the command needs a cluster, WithFrom
+// returns it unchanged.
 func (p *Plugin) WithFrom(command string) string {
 	reads := slices.ContainsFunc(p.readers, func(reader string) bool { return strings.HasPrefix(command+" ", called+reader+" ") })
 	if p.From == "" || !reads || strings.Contains(command, " --wait") || strings.Contains(command, " --watch") {
@@ -70,7 +71,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// OLMKinds returns the kinds of the Operator Lifecycle Manager, of which this program has no Go types.
+// OLMKinds returns the kinds of the Operator Lifecycle Manager. This program has no Go types for these kinds.
 func OLMKinds() []schema.GroupVersionKind {
 	of := func(version, kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: "operators.coreos.com", Version: version, Kind: kind}
@@ -81,7 +82,7 @@ func OLMKinds() []schema.GroupVersionKind {
 	}
 }
 
-// open opens the folder or archive of --from. From then on, Now returns the time of the folder.
+// open opens the folder or archive of --from. It also sets p.Now to the time at which the folder was gathered, if the folder shows this time.
 func (p *Plugin) open() (*Cluster, error) {
 	scheme, err := kube.Scheme()
 	if err != nil {
@@ -116,7 +117,8 @@ func (p *Plugin) open() (*Cluster, error) {
 // Folder returns the folder or archive of --from. It is nil if the objects come from a cluster.
 func (c *Cluster) Folder() *mustgather.Folder { return c.folder }
 
-// proven turns an answer that a folder can't prove into NotGathered. Parameter empty is true if the answer is a list without objects.
+// proven returns NotGathered instead of an answer that a folder can't prove, because the folder may lack objects of the kind. Argument "empty" is
+// true for a list without objects.
 func (c *Cluster) proven(answer Answer, object runtime.Object, namespace string, empty bool) Answer {
 	if c.folder == nil || answer != Absent && (answer != Present || !empty) {
 		return answer
@@ -139,7 +141,7 @@ func (c *Cluster) proven(answer Answer, object runtime.Object, namespace string,
 	return NotGathered
 }
 
-// Gaps lists the objects that a command wanted and the folder of --from may lack, sorted.
+// Gaps returns sorted texts, one for each kind that a command read and of which the folder of --from may lack objects.
 func (c *Cluster) Gaps() []string {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

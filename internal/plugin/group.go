@@ -6,12 +6,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group returns a command that only has subcommands. If the user names no known subcommand, Cobra alone would print the help and report success.
+// Group returns a command that only has subcommands. The command fails if the user names no known subcommand. Cobra alone would print the help and
+// report success.
 func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command {
 	group := &cobra.Command{Use: name, Short: short, Long: long}
 	group.AddCommand(commands...)
 	group.Args = cobra.ArbitraryArgs
-	// If a wrong subcommand has an unknown flag, Cobra would report the flag instead of the wrong subcommand.
+	// Without this setting, Cobra would report an unknown flag after a wrong subcommand, instead of the wrong subcommand.
 	group.FParseErrWhitelist.UnknownFlags = true
 	group.RunE = func(command *cobra.Command, args []string) error {
 		names := make([]string, 0, len(commands))
@@ -35,8 +36,8 @@ func NoArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// RefuseNamespace returns an error if the user sets --namespace on a command that works in the operator's namespace. Such a command has another
-// flag for that namespace.
+// RefuseNamespace returns an error if the user sets --namespace on a command that works in the operator's namespace. Such a command has flag
+// --operator-namespace instead.
 func RefuseNamespace(command *cobra.Command) error {
 	if command.Flags().Changed("namespace") {
 		return Usage("--namespace has no effect on %s: --operator-namespace sets the namespace of the operator and the driver", command.CommandPath())
@@ -44,7 +45,7 @@ func RefuseNamespace(command *cobra.Command) error {
 	return nil
 }
 
-// OneArg requires exactly one argument. The parameter what describes that argument in the error.
+// OneArg requires exactly one argument. Parameter "what" describes that argument in the error.
 func OneArg(what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) != 1 {

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Lenient returns a reader for packages that do not handle missing rights. It records a missing right, and reports the object as not found.
+// Lenient returns a reader for packages that do not handle missing permissions. If the user lacks a permission, the reader records this, and returns
+// a NotFound error or an empty list.
 func (c *Cluster) Lenient() client.Reader { return lenient{c} }
 
 type lenient struct{ cluster *Cluster }
@@ -33,7 +34,7 @@ func (l lenient) List(ctx context.Context, list client.ObjectList, options ...cl
 	if err != nil || there {
 		return err
 	}
-	// The list may still have the items and the token of an earlier page, so drop both.
+	// The list may still have the items and the continue token of an earlier page, so remove them.
 	list.SetContinue("")
 	if err := meta.SetList(list, nil); err != nil {
 		return fmt.Errorf("empty %T: %w", list, err)
@@ -48,7 +49,8 @@ func (p *Plugin) PrintMissing(c *Cluster) {
 	}
 }
 
-// RequireRights returns an error if a right is missing, because one of the objects that the user can't see could forbid the action.
+// RequireRights returns an error if a read has failed because the user lacks a permission. An object that the user can't see could be a reason
+// against the action. Argument "before" names the action in the error.
 func (c *Cluster) RequireRights(before string) error {
 	if missing := c.Missing(); len(missing) > 0 {
 		return fmt.Errorf("%s was not done, because it needs permissions that you lack: %s. Ask an administrator for them",

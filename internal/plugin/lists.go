@@ -2,8 +2,8 @@ package plugin
 
 import "reflect"
 
-// withEmptyLists returns a copy of a result whose lists are empty instead of null, as programs that read JSON expect. It replaces only the result
-// itself and the direct fields of a struct, but no list inside of these.
+// withEmptyLists returns a copy of a result in which nil slices are empty slices, because programs that read JSON expect [] instead of null. It
+// replaces a result that is a nil slice, or the nil slices in the direct fields of a struct. It does not replace nil slices deeper in the result.
 func withEmptyLists(result any) any {
 	from := reflect.ValueOf(result)
 	if !from.IsValid() || from.Kind() != reflect.Slice && from.Kind() != reflect.Struct {

@@ -9,8 +9,8 @@ import (
 // pageSize is the number of objects in a page. It limits the memory that a list takes in a large cluster.
 const pageSize = 500
 
-// EachPage lists objects page by page, to limit memory in a large cluster. It returns the reader's error unwrapped, because the caller can better say
-// what it was listing.
+// EachPage lists objects page by page, to limit memory in a large cluster. It returns the reader's error unwrapped, because only the caller can say
+// what the list is for.
 func EachPage[L client.ObjectList](ctx context.Context, reader client.Reader, list L, visit func(L), options ...client.ListOption) error {
 	token := ""
 	for {

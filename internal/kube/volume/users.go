@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// User is a pod that uses PersistentVolumeClaims. A pod is a user while UsesVolumes is true for it.
+// User is a pod that uses volumes of a driver. A pod is a User while UsesVolumes returns true for the pod.
 type User struct {
 	// Pod is "namespace/pod".
 	Pod string
@@ -51,7 +51,8 @@ func UsersOf(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKe
 
 func byPod(a, b User) int { return strings.Compare(a.Pod, b.Pod) }
 
-// usersIn returns the pods that use these PVCs, and the pods that mount volumes of a driver without a PVC. The driver may be empty.
+// usersIn returns the pods that use these PVCs, and the pods that mount volumes of a driver without a PVC. If argument "driver" is empty, usersIn
+// looks only for PVCs.
 func usersIn(ctx context.Context, reader client.Reader, pvcs map[client.ObjectKey]bool, driver string, where ...client.ListOption) ([]User, error) {
 	var found []User
 	err := EachPage(ctx, reader, &corev1.PodList{}, func(list *corev1.PodList) {
@@ -95,14 +96,15 @@ func PVCsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// mountsInline reports whether a pod names, without a PersistentVolumeClaim, a volume that the driver serves.
+// mountsInline reports whether a pod has an inline volume of the driver. The pod's spec describes such a volume itself, without a
+// PersistentVolumeClaim.
 func mountsInline(pod *corev1.Pod, driver string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(one corev1.Volume) bool { return InlineDriverOf(&one) == driver })
 }
 
 // UsesVolumes reports whether a node may have the volumes of a pod mounted. A pod that is being deleted uses its volumes until it is gone. The
 // kubelet unmounts the volumes after the containers have ended, and then deletes the pod (SyncTerminatedPod in pkg/kubelet/kubelet.go, canBeDeleted
-// in pkg/kubelet/status/status_manager.go, Kubernetes v1.36.3). Without the driver, the kubelet would try to unmount for ever.
+// in pkg/kubelet/status/status_manager.go, Kubernetes v1.36.3). On a node without the driver, the kubelet would try to unmount for ever.
 func UsesVolumes(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || !HasEnded(pod)
 }
@@ -117,7 +119,7 @@ func HasStarted(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Status.ContainerStatuses, started)
 }
 
-// HasEnded reports whether all containers of a pod have ended for good. Its volumes may still be mounted: see UsesVolumes.
+// HasEnded reports whether all containers of a pod have ended for good. The volumes of such a pod may still be mounted: see UsesVolumes.
 func HasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

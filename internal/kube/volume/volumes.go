@@ -11,18 +11,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// provisionerFinalizer is on a PersistentVolume while the deletion of the PersistentVolume must also delete the volume in the storage system.
+// provisionerFinalizer keeps a deleted PersistentVolume in the API server until the csi-provisioner has deleted the volume in the storage system.
 const provisionerFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 
-// Volumes are the PersistentVolumes that a driver serves. One list of all PersistentVolumes fills all fields.
+// Volumes are the PersistentVolumes that a driver serves. OfDriver fills all fields in one pass over all PersistentVolumes.
 type Volumes struct {
-	// Names are all PersistentVolumes, sorted.
+	// Names has the names of all PersistentVolumes of the driver, sorted.
 	Names []string
 	// PVCs has the PersistentVolumeClaims that are bound to these PersistentVolumes.
 	PVCs map[client.ObjectKey]bool
 	// ToDelete names the PersistentVolumes that the driver still has to delete in the storage system, sorted.
 	ToDelete []string
-	// bound are the bound PersistentVolumes that the driver has to delete after their PVC is gone.
+	// bound has the PersistentVolumes in phase Bound that the driver must delete in the storage system when their PVC is gone.
 	bound []boundVolume
 	// driver is the name of the driver.
 	driver string
@@ -84,7 +84,7 @@ func (v *Volumes) Users(ctx context.Context, reader client.Reader) ([]User, erro
 }
 
 // LosingPVC returns the names of the bound PersistentVolumes whose PVC is being deleted or is gone, sorted. Kubernetes is about to release these
-// PersistentVolumes, and then the driver has to delete them. LosingPVC reads PVCs only in the namespaces that the field bound names.
+// PersistentVolumes. Then the driver has to delete them. LosingPVC reads PVCs only in the namespaces of the volumes in field "bound".
 func (v *Volumes) LosingPVC(ctx context.Context, reader client.Reader) ([]string, error) {
 	namespaces := map[string]bool{}
 	for _, volume := range v.bound {
@@ -111,18 +111,18 @@ func (v *Volumes) LosingPVC(ctx context.Context, reader client.Reader) ([]string
 	return names, nil
 }
 
-// isProvisionerOf reports whether the csi-provisioner of this driver is responsible for deleting a volume. The rule is that of isProvisionerForVolume
-// in the csi-provisioner (sigs.k8s.io/sig-storage-lib-external-provisioner v13.0.0, controller/controller.go).
+// isProvisionerOf reports whether the csi-provisioner of this driver is responsible for deleting a volume. isProvisionerOf applies the same rule as
+// isProvisionerForVolume in the csi-provisioner (sigs.k8s.io/sig-storage-lib-external-provisioner v13.0.0, controller/controller.go).
 func isProvisionerOf(volume *corev1.PersistentVolume, driver string) bool {
 	by := volume.Annotations["pv.kubernetes.io/provisioned-by"]
 	return by == driver || volume.Annotations["pv.kubernetes.io/migrated-to"] == driver || by == "" && volume.Spec.CSI != nil
 }
 
-// isToDelete reports whether the driver still has to delete a volume in the storage system. The rule is that of shouldDelete in the file that
-// isProvisionerOf names. The csi-provisioner deletes released volumes with the reclaim policy Delete, even if an administrator created them. A bound
-// volume that is being deleted counts, too, because the csi-provisioner deletes it after its release. If the claimRef of such a volume was removed,
-// the volume is Available. The csi-provisioner neither deletes an Available volume nor drops the finalizer, so a removal of the driver changes
-// nothing for this volume.
+// isToDelete reports whether the driver still has to delete a volume in the storage system. isToDelete applies the same rule as shouldDelete in the
+// csi-provisioner's file that the comment on isProvisionerOf names. The csi-provisioner deletes released volumes with the reclaim policy Delete, even
+// if an administrator created them. isToDelete also returns true for a bound volume that is being deleted, because the csi-provisioner deletes this
+// volume after its release. If the claimRef of such a volume was removed, the volume is Available. The csi-provisioner neither deletes an Available
+// volume nor drops the finalizer, so a removal of the driver changes nothing for this volume.
 func isToDelete(volume *corev1.PersistentVolume, driver string) bool {
 	if !isProvisionerOf(volume, driver) {
 		return false

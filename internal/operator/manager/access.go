@@ -24,15 +24,17 @@ import (
 )
 
 const (
-	// allowedFor is how long access caches a permission. With a scrape every 30 s, that costs two requests every five minutes.
+	// allowedFor is how long access caches a permission. Prometheus scrapes every 30 s. So one Prometheus causes two requests to the API server every
+	// five minutes.
 	allowedFor = 5 * time.Minute
 	// refusedFor is how long access caches a refusal. It is short, so that a newly granted permission works soon.
 	refusedFor = 10 * time.Second
 	// maxPermissions and maxRefusals limit the caches of permissions and refusals. There are two caches, so that refusals can't evict permissions.
 	maxPermissions, maxRefusals = 64, 256
-	// reviews limits the concurrent reviews by the API server.
+	// reviews limits the number of requests whose reviews by the API server run at the same time.
 	reviews = 4
-	// queueing limits the time that a request waits for a slot. reviewing limits the time of both reviews of a request. Prometheus waits for 10 s.
+	// queueing limits the time for which a request waits until its reviews can start. reviewing limits the time of both reviews of a request. The sum is
+	// below 10 s, because Prometheus gives up after 10 s.
 	queueing, reviewing = 3 * time.Second, 5 * time.Second
 	// reviewRate, per second, and reviewBurst limit the reviews for each source address. So a client that sends junk blocks only itself. A pod has one
 	// address.
@@ -43,7 +45,7 @@ const (
 	longestToken = 16 << 10
 )
 
-// access authenticates and authorizes requests like kube-rbac-proxy: by a TokenReview, and then a SubjectAccessReview of the path.
+// access authenticates a request by a TokenReview, and then authorizes it by a SubjectAccessReview of the path, like kube-rbac-proxy.
 // docs/decisions/0009 says why this is not controller-runtime's filter.
 type access struct {
 	log     logr.Logger
@@ -60,7 +62,7 @@ type access struct {
 	queueing, reviewing time.Duration
 }
 
-// errBusy means that too many requests for metrics arrive or wait at the same time.
+// errBusy means that one source address has sent too many requests for metrics, or that a request has waited too long for the start of its reviews.
 var errBusy = errors.New("too many concurrent requests")
 
 // withAccess returns the filter for a metrics server.
@@ -82,7 +84,7 @@ func withAccess(config *rest.Config, client *http.Client) (metricsserver.Filter,
 	}, nil
 }
 
-// ServeHTTP responds 401 to unauthenticated and 403 to unauthorized clients. It responds 500 if the API server does not answer, and 503 at a limit.
+// ServeHTTP responds 401 to unauthenticated and 403 to unauthorized clients. It responds 500 if the API server does not answer, and 503 for errBusy.
 func (a *access) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	token, isBearer := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if !isBearer || token == "" || len(token) > longestToken {
@@ -143,7 +145,7 @@ func (a *access) allows(source string) bool {
 	if !known {
 		limit = rate.NewLimiter(reviewRate, reviewBurst)
 	}
-	// The cache drops the limiter after this time. By then, the limiter would allow a full burst again, as a new limiter does.
+	// The cache drops a limiter that is unused for this time. By then, the limiter would allow a full burst again, as a new limiter does.
 	a.sources.Add(source, limit, reviewBurst/reviewRate*time.Second)
 	return limit.Allow()
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // Late starts controllers while the manager runs. The caller adds Late to the manager before the manager starts, and Late then runs the controllers
-// itself. To add controllers to a running manager would be a race. If the manager stops meanwhile, the manager and Add can wait for each other
-// (controller-runtime v0.24.1, pkg/manager/runnable_group.go, Add and StopAndWait). The operator would then exit with an error, after the manager's
-// grace period of 30 s.
+// itself. The manager's own method Add has a race in a running manager. If the manager stops during a call of Add, the manager and Add can wait for
+// each other (controller-runtime v0.24.1, pkg/manager/runnable_group.go, Add and StopAndWait). The operator would then exit with an error, after the
+// manager's grace period of 30 s.
 type Late struct {
 	Manager ctrl.Manager
-	// When is closed as soon as the controllers are allowed to start.
+	// Channel When is closed as soon as the controllers are allowed to start.
 	When <-chan struct{}
-	// SetUp adds the controllers to the manager that it receives.
+	// Function SetUp adds the controllers to the manager in its argument.
 	SetUp func(ctrl.Manager) error
 }
 

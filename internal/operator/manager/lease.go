@@ -26,7 +26,8 @@ func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew
 	if err != nil {
 		return nil, fmt.Errorf("name the holder of the Lease: %w", err)
 	}
-	// Only the client of the Lease has a timeout. A request that hangs must not cost the Lease, but watches must stay open.
+	// Only the client of the Lease has a timeout, so that the operator does not lose the Lease because one request hangs. All other clients have no
+	// timeout, because a timeout would close watches.
 	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	config.Timeout = max(renew/2, time.Second)
 	events, err := typedcorev1.NewForConfig(config)
@@ -49,8 +50,8 @@ func podLock(config *rest.Config, options Options, scheme *runtime.Scheme, renew
 	}, nil
 }
 
-// leaderElection returns OpenShift's times, or times for a given retry period. With OpenShift's times, a leader survives an outage of the API server
-// of one minute. On a single node, the leader survives a restart of the API server.
+// leaderElection returns multiples of argument "wanted", a retry period. If "wanted" is 0, it returns the times that OpenShift recommends. With
+// OpenShift's times, a leader survives an outage of the API server of one minute. On a single node, the leader survives a restart of the API server.
 func leaderElection(singleNode bool, wanted time.Duration) (lease, renew, retry time.Duration) {
 	if wanted > 0 {
 		return 5 * wanted, 4 * wanted, wanted

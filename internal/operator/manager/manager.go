@@ -38,8 +38,8 @@ type Options struct {
 	// LeaderElect enables leader election. LockName is the name of the Lease.
 	LeaderElect bool
 	LockName    string
-	// LeaderElectRetry is the interval at which the operator renews the Lease. The other times are multiples of this interval. 0 means OpenShift's
-	// times.
+	// LeaderElectRetry is the interval at which the operator renews the Lease. The other times of the leader election are multiples of this interval.
+	// With 0, all times are those of OpenShift: see leaderElection.
 	LeaderElectRetry time.Duration
 	// PodUID is metadata.uid of the operator's pod. It is empty outside a pod. See podLock.
 	PodUID string
@@ -64,12 +64,12 @@ func Connect(options Options) (*rest.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("load the client configuration: %w", err)
 	}
-	// The client sets no limit, because the API server's priority and fairness limits the requests.
+	// The client does not limit its requests, because API Priority and Fairness in the API server limits them.
 	config.QPS = -1
 	// Do not log the API server's warnings. They are about content that the assets have on purpose, such as OpenShift's label for control-plane nodes.
 	config.WarningHandler = rest.NoWarnings{}
 	if !klog.V(6).Enabled() {
-		// The operator can raise the log level later, but the client checks the level only now.
+		// client-go adds this RoundTripper itself only if the level is already high now. The operator can raise the level later.
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return transport.NewDebuggingRoundTripper(next, transport.DebugByContext)
 		})
@@ -80,7 +80,8 @@ func Connect(options Options) (*rest.Config, error) {
 // podNamespace is the path of the file with the namespace of a pod.
 const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Namespace returns the operator's namespace. The flag takes precedence, then the pod's namespace, then the default.
+// Namespace returns the operator's namespace. The value of flag --namespace takes precedence. Without this flag, the result is the pod's namespace.
+// Outside a pod, the result is the default namespace.
 func Namespace(options Options) string {
 	if options.Namespace != "" {
 		return options.Namespace
@@ -91,7 +92,7 @@ func Namespace(options Options) string {
 	return options.DefaultNamespace()
 }
 
-// DefaultNamespace returns the operator's namespace outside a cluster.
+// DefaultNamespace returns the namespace of an operator that runs outside a cluster without flag --namespace.
 func (o Options) DefaultNamespace() string {
 	if o.Fallback != "" {
 		return o.Fallback

@@ -19,11 +19,11 @@ const (
 	memoryInterval = 10 * time.Second
 	// slack is how much garbage can accumulate before a collection. Go's default is the size of the live heap, which is a lot in a large cluster.
 	slack = 8 << 20
-	// leastPercent and mostPercent limit the GC percentage that follows from slack. A low percentage means many collections, which take long in a large
-	// heap.
+	// leastPercent and mostPercent limit the GC percentage that follows from slack. With a lower percentage, Go would collect garbage often. Each
+	// collection of a large heap takes long.
 	leastPercent, mostPercent = 25, 50
-	// The operator returns memory to the system when a burst of work is over. It has then allocated at least burst bytes since it last returned memory,
-	// and fewer than calm bytes in the last interval.
+	// The operator returns memory to the system when a burst of work is over. A burst is over if the operator has allocated at least "burst" bytes since
+	// it last returned memory, and fewer than "calm" bytes in the last interval.
 	burst, calm = 16 << 20, 1 << 20
 )
 
@@ -58,7 +58,7 @@ func (m *memory) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection returns false, because caches fill on replicas that do not lead, too.
+// NeedLeaderElection returns false, because replicas that do not lead also have caches in memory.
 func (*memory) NeedLeaderElection() bool { return false }
 
 // percentFor returns the GC percentage for a live heap, in steps of 5.

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ServerName corrects the TLS server name in the operator's ServiceMonitor. The server name contains the namespace. An OLM bundle has a fixed
-// namespace there, but OLM can install the bundle into any namespace.
+// ServerName corrects the TLS server name in the operator's ServiceMonitor. The server name contains the operator's namespace. In an OLM bundle, the
+// server name has a fixed namespace. OLM can install the bundle into any namespace, and does not change the server name.
 type ServerName struct {
 	Client client.Client
 	Live   client.Reader
@@ -67,7 +67,7 @@ func (s ServerName) correct(ctx context.Context) error {
 	return nil
 }
 
-// changes returns JSON patches for server names that name the operator's Service in another namespace.
+// changes returns the operations of a JSON patch. They correct each server name that has the operator's Service and a wrong namespace.
 func (s ServerName) changes(endpoints []any) []map[string]any {
 	var changes []map[string]any
 	want := s.Service + "." + s.Namespace + ".svc"

@@ -83,7 +83,7 @@ func (s *serverTLS) watchProfile(mgr ctrl.Manager, apiServer client.Object) erro
 // always is a Runnable that the manager also runs in replicas that do not lead.
 type always struct{ manager.Runnable }
 
-// NeedLeaderElection returns false, so that the manager does not wait until the replica leads.
+// NeedLeaderElection returns false. So the manager starts the Runnable without waiting until the replica leads.
 func (always) NeedLeaderElection() bool { return false }
 
 // checkCertificates rejects a folder without certificates. With such a folder, the operator would generate a certificate that no client trusts.

@@ -21,7 +21,7 @@ type logs interface {
 	Run(ctx context.Context, pod *corev1.Pod, container string, command []string, out io.Writer) error
 }
 
-// mostBytes and mostLines limit the log of a container, in bytes and in lines.
+// mostBytes and mostLines limit each log in the archive.
 const (
 	mostBytes = 20 << 20
 	mostLines = 50_000
@@ -41,7 +41,7 @@ func newAPILogs(config *rest.Config) (apiLogs, error) {
 	return apiLogs{client, config}, nil
 }
 
-// Pod returns the log of a container, cut to mostBytes and mostLines.
+// Pod returns the last lines of the log of a container, at most mostLines lines and mostBytes bytes.
 func (l apiLogs) Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error) {
 	options := &corev1.PodLogOptions{
 		Container: of.container, Previous: of.previous, Timestamps: true, LimitBytes: new(int64(mostBytes)), TailLines: new(int64(mostLines)),

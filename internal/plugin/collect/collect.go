@@ -51,7 +51,7 @@ type options struct {
 // Report makes a command whose output is in each archive, in a file with the command's name.
 type Report func(*plugin.Plugin) *cobra.Command
 
-// Command returns the command "collect". The archive has the output of each report.
+// Command returns the command "collect". The command runs each report, and puts its output into the archive.
 func Command(p *plugin.Plugin, reports ...Report) *cobra.Command {
 	return command(p, func(cluster *plugin.Cluster) (logs, error) { return newAPILogs(cluster.Config) }, reports...)
 }
@@ -227,8 +227,8 @@ func (c *collection) pods(ctx context.Context, namespaces []string) ([]corev1.Po
 	return found, nil
 }
 
-// kind adds the objects of a kind to the archive. A kind that is read in the drivers' namespaces gets one file for each namespace. Every other
-// kind gets one file for the whole cluster.
+// kind adds the objects of a kind to the archive. If collect reads the kind only in the drivers' namespaces, the archive has one file for each
+// namespace. If not, the archive has one file for the whole cluster.
 func (c *collection) kind(ctx context.Context, of kind, namespaces []string) error {
 	namespacesOfDrivers := namespaces
 	if !of.namespaced || of.everywhere {
@@ -269,8 +269,8 @@ func (c *collection) kind(ctx context.Context, of kind, namespaces []string) err
 	return nil
 }
 
-// objects adds a list of objects to the archive, and redacts each object before it becomes YAML. Folded and quoted values in YAML would be hard to
-// redact.
+// objects adds a list of objects to the archive, as YAML. The caller has already redacted each object, because folded and quoted values in YAML would
+// be hard to redact.
 func (c *collection) objects(name string, items []any) error {
 	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	if err != nil {

@@ -17,11 +17,13 @@ import (
 // kind is a kind to read. A test checks that the list of kinds does not contain Secrets.
 type kind struct {
 	schema.GroupVersionKind
-	// namespaced means that the kind has namespaces. collect reads such a kind only in the namespaces of drivers, unless everywhere is set.
+	// namespaced means that objects of the kind are in namespaces. everywhere means that collect reads such a kind in all namespaces, and not only in
+	// the namespaces of drivers.
 	namespaced, everywhere bool
 }
 
-// scope says where the archive is complete for the kind. Outside of the drivers' namespaces, the archive has only those pods that use volumes.
+// scope says where the archive is complete for the kind. For pods, the archive is complete only in the namespaces of drivers, because it has no pods
+// without volumes from other namespaces.
 func (k kind) scope() string {
 	if k.Kind == "Pod" || k.namespaced && !k.everywhere {
 		return mustgather.InNamespaces
@@ -91,7 +93,8 @@ func isWanted(kind string, object map[string]any, namespacesOfDrivers []string) 
 	return uses
 }
 
-// hideProgram removes the commands, arguments and settings of an application's containers from its pod.
+// hideProgram removes the commands, arguments, environment variables and probes of the containers from an application's pod. It also removes the
+// pod's annotations.
 func hideProgram(pod map[string]any) {
 	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
 		containers, _, _ := unstructured.NestedSlice(pod, "spec", list)
@@ -129,7 +132,7 @@ func namesOf(drivers []driver.Driver) map[string]bool {
 }
 
 // isAboutVolumes reports whether an event is in the namespace of a driver, is about a volume, or says why a pod does not exist or has no node. A test
-// checks that this includes all events that doctor reads.
+// checks that isAboutVolumes returns true for all events that doctor understands.
 func isAboutVolumes(event map[string]any, namespacesOfDrivers []string) bool {
 	namespace, _, _ := unstructured.NestedString(event, "metadata", "namespace")
 	about, _, _ := unstructured.NestedString(event, "involvedObject", "kind")

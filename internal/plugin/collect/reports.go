@@ -14,8 +14,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/mustgather"
 )
 
-// addSubscribed adds the namespaces where OLM should install operators of drivers, and the usual namespace of drivers. collect finds other namespaces
-// by their workloads, but these namespaces may have no workload yet.
+// addSubscribed adds the namespaces of Subscriptions to operators of drivers, and the usual namespace of drivers. collect finds all other namespaces
+// by workloads of drivers. The namespaces that addSubscribed adds may have no such workload yet.
 func (c *collection) addSubscribed(ctx context.Context, found map[string]bool) error {
 	list := &unstructured.UnstructuredList{}
 	for _, kind := range plugin.OLMKinds() {

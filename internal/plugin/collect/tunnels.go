@@ -32,8 +32,8 @@ const (
 	tunnelBytes = 2 << 20
 )
 
-// tunnelContainers returns the names of the container with efs-utils. The container has the first name in our DaemonSet and in OpenShift's DaemonSet.
-// It has the second name in the DaemonSet of the driver's Helm chart (aws-efs-csi-driver v3.4.1,
+// tunnelContainers returns the two names that the container with efs-utils can have. The first name is from our DaemonSet and from OpenShift's
+// DaemonSet. The second name is from the DaemonSet of the driver's Helm chart (aws-efs-csi-driver v3.4.1,
 // charts/aws-efs-csi-driver/templates/node-daemonset.yaml).
 func tunnelContainers() []string { return []string{"csi-driver", "efs-plugin"} }
 
@@ -99,7 +99,7 @@ func (c *collection) tunnels(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// limited drops output beyond a limit, and lets the command finish. Stdout and stderr of one command share the limit.
+// limited drops the output of a command beyond a limit, and does not stop the command. Stdout and stderr of one command share the limit.
 type limited struct {
 	mutex sync.Mutex
 	to    io.Writer

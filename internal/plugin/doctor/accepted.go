@@ -20,7 +20,7 @@ import (
 )
 
 // accepts returns what the installed version of a driver accepts. If the image of the driver's node pods does not name the version, accepts assumes
-// the newest version. For a third-party driver, the table is empty.
+// the newest version. For a driver that is not in package all, the table is empty.
 func (f *facts) accepts(name string) accept.Table {
 	version := ""
 	if d := f.driver(name); d != nil && d.Nodes != nil {
@@ -59,7 +59,7 @@ func refusals(f *facts) []Finding {
 		} else if one.volume != nil && one.volume.Spec.CSI != nil {
 			object = "PersistentVolume " + one.volume.Name
 			if f.subject.pod == nil {
-				// A running pod may have mounted the volume with an older version of the driver.
+				// The finding is only a warning, because pods may have mounted the volume with an older version of the driver, and still run.
 				severity = Warning
 			}
 			refused = refusedIn(takes, one.volume)
@@ -83,8 +83,8 @@ func refusals(f *facts) []Finding {
 	return all
 }
 
-// withoutDoubles drops a finding of severity Unknown if another finding of this severity repeats an event about the same problem. It also drops a
-// warning if an error has the same cause.
+// withoutDoubles drops a finding of severity Unknown if another finding of severity Unknown quotes an event about the same problem. It also drops a
+// finding of severity Warning if a finding of severity Error has the same cause.
 func withoutDoubles(all []Finding) []Finding {
 	return slices.DeleteFunc(all, func(one Finding) bool {
 		return one.Severity == Unknown && slices.ContainsFunc(all, func(other Finding) bool {
@@ -150,8 +150,8 @@ func isOfSidecars(name string) bool {
 	return strings.HasPrefix(name, "csi.storage.k8s.io/") || strings.HasPrefix(name, "storage.kubernetes.io/")
 }
 
-// refusedModes returns the access modes and the volume mode that a driver refuses. If the table has no rows about access modes, refusedModes returns
-// no access mode. The same applies to volume modes.
+// refusedModes returns a text for each access mode that a driver refuses, or one text if the driver refuses the volume mode. If the table has no rows
+// about access modes, the driver counts as accepting all access modes. The same applies to volume modes.
 func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode, volumeMode *corev1.PersistentVolumeMode) []string {
 	kind := modeOf(volumeMode)
 	if known := takes.Names(accept.VolumeMode); len(known) > 0 && !slices.Contains(known, string(kind)) {
@@ -161,7 +161,8 @@ func refusedModes(takes accept.Table, modes []corev1.PersistentVolumeAccessMode,
 	accepted := slices.DeleteFunc(slices.Clone(known), func(mode string) bool { return takes.Refusal(accept.AccessMode, mode, string(kind)) != "" })
 	var refused []string
 	for _, mode := range modes {
-		// The sidecars turn ReadWriteOncePod into a CSI access mode for a single node (csi-lib-utils v0.23.1, accessmodes/access_modes.go).
+		// Skip ReadWriteOncePod, because the sidecars turn it into a CSI access mode for a single node (csi-lib-utils v0.23.1,
+		// accessmodes/access_modes.go).
 		if len(known) == 0 || mode == corev1.ReadWriteOncePod {
 			continue
 		}
@@ -241,7 +242,8 @@ func mismatches(f *facts) []Finding {
 			Command: toCopy("oc get pv %s -o yaml", one.volume.Name),
 		}
 		if classOf(one.volume) == "" && strings.Contains(differs, "storageClassName") {
-			// Kubernetes sets the default class on a PersistentVolumeClaim without the field storageClassName. The empty name prevents this.
+			// Kubernetes sets the default class on a PersistentVolumeClaim without the field storageClassName. If the field is the empty string, Kubernetes
+			// sets no class.
 			found.Do = "Delete the PersistentVolumeClaim, which has no data yet, and create it again with the line storageClassName: \"\"."
 			if one.class != nil && slices.Contains(f.defaults(), one.class.Name) {
 				found.Said = clip(differs + "; " + one.class.Name + " is the default class, which Kubernetes sets if a PersistentVolumeClaim names none")
@@ -287,7 +289,7 @@ func (c claim) mismatch() string {
 	return strings.Join(differs, "; ")
 }
 
-// volumesRefused finds PersistentVolumes that their drivers refuse, for the whole cluster.
+// volumesRefused finds PersistentVolumes that their drivers refuse, if the user asks about the whole cluster.
 func volumesRefused(f *facts) []Finding {
 	if f.subject != nil || len(f.refused) == 0 {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// check finds problems of one kind. A check reports nothing if the facts that it needs are unknown.
+// check finds problems of one kind. If doctor could not read the facts that a check needs, the check returns no finding.
 type check func(*facts) []Finding
 
 // checks lists all checks. Their order does not matter, because the function roots sorts the findings.
@@ -220,8 +220,8 @@ func notRequested(f *facts) []Finding {
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		d, why := f.driver(name), wanted[name]
-		// Skip clusters without the kind ClusterCSIDriver. Also skip a driver that is installed without a ClusterCSIDriver, because it has another
-		// owner.
+		// Skip clusters without the kind ClusterCSIDriver. Also skip a driver that has a CSIDriver and no ClusterCSIDriver, because another owner installed
+		// such a driver.
 		if !f.about(name) || f.CRs != plugin.Present || d != nil && (d.CR != nil || d.CSIDriver != nil) {
 			continue
 		}
@@ -236,7 +236,7 @@ func notRequested(f *facts) []Finding {
 	return all
 }
 
-// operated returns the drivers whose operator runs. The value of each driver is the reason why the driver is wanted.
+// operated maps the name of each driver that has an operator to the reason why doctor expects the driver to be installed.
 func (f *facts) operated() map[string]string {
 	names := map[string]string{}
 	for _, d := range f.Drivers {
@@ -247,7 +247,7 @@ func (f *facts) operated() map[string]string {
 	return names
 }
 
-// noDriver reports a cluster that has no driver and needs none.
+// noDriver reports a cluster that has neither a CSI driver nor a ClusterCSIDriver.
 func noDriver(f *facts) []Finding {
 	if f.subject != nil || len(f.Drivers) > 0 || f.CSIDrivers != plugin.Present || f.CRs != plugin.Present {
 		return nil
@@ -274,7 +274,7 @@ func management(f *facts) []Finding {
 				topic: topicOf("request", d.Name), level: ofRequest, effects: ofDriver(d.Name),
 			}
 			if d.Disabled() != nil && f.subject == nil && f.classOf(d.Name) == "" {
-				// The operator reports that the removal was intended, and no StorageClass uses the driver: so nothing is wrong.
+				// Nothing is wrong, because the operator reports that the removal was intended, and no StorageClass uses the driver.
 				found.Severity = Info
 			}
 			return found
@@ -353,7 +353,7 @@ func available(deployment *appsv1.Deployment) bool {
 	return deployment != nil && survey.Runs(*deployment)
 }
 
-// podOn returns the pod of a node plugin on a node. If the node has no such pod, the result is nil.
+// podOn returns the pod that runs on a node and is not being deleted. If the node has no such pod, the result is nil.
 func podOn(pods []corev1.Pod, node string) *corev1.Pod {
 	for i := range pods {
 		if pods[i].Spec.NodeName == node && pods[i].DeletionTimestamp == nil {

@@ -15,7 +15,7 @@ import (
 // waits reports whether the claim exists and is unbound.
 func (c claim) waits() bool { return c.pvc != nil && c.pvc.Status.Phase != corev1.ClaimBound }
 
-// modes returns a text with the access modes that the claim asks for.
+// modes returns the access modes that the claim asks for, as one text.
 func (c claim) modes() string {
 	var names []string
 	if c.pvc != nil {
@@ -151,10 +151,10 @@ func (c claim) provisionedBy() string {
 	}
 }
 
-// isCSI reports whether a driver is a CSI driver. In-tree plugins are not CSI drivers, and have no CSIDriver object.
+// isCSI reports whether a name is the name of a CSI driver. The names of in-tree plugins, which have no CSIDriver object, begin with kubernetes.io/.
 func isCSI(name string) bool { return name != "" && !strings.HasPrefix(name, "kubernetes.io/") }
 
-// claimBinding finds claims for which the driver has not provisioned a volume. doctor drops such a finding if a more specific finding exists.
+// claimBinding finds claims for which the driver has not provisioned a volume. doctor drops such a finding if another check finds the cause.
 func claimBinding(f *facts) []Finding {
 	return f.eachClaim(func(one claim, object, _ string) *Finding {
 		if !one.provisions() || one.waitsForPod(f.subject) {

@@ -21,18 +21,19 @@ const (
 	modeAccessPoint                    = "efs-ap"
 )
 
-// flaw is a wrong parameter of a class. With a minor flaw, the driver can still provision volumes.
+// flaw is a wrong or missing parameter of a class. If the flaw is minor, the driver can still provision volumes.
 type flaw struct {
 	text  string
 	minor bool
 }
 
-// joinsOnly reports whether an EFS class has no parameters. Such a class binds PVCs to existing volumes, and the driver provisions none for it.
+// joinsOnly reports whether an EFS class has no parameters. A PVC of such a class can only bind to an existing PersistentVolume, because the driver
+// provisions no volumes for the class.
 func joinsOnly(class *storagev1.StorageClass) bool {
 	return class.Provisioner == efs.DriverName && len(class.Parameters) == 0
 }
 
-// flaws returns the flaws of an EFS class, sorted: required parameters that are missing, and parameters that the driver rejects or ignores.
+// flaws returns the flaws of an EFS class, sorted. A flaw is a required parameter that is missing, or a parameter that the driver rejects or ignores.
 func flaws(parameters map[string]string) []flaw {
 	if len(parameters) == 0 {
 		return nil
@@ -107,7 +108,8 @@ func refusedParameters(parameters map[string]string) []flaw {
 	return all
 }
 
-// classParameters finds flaws of all EFS classes, or of the classes of the subject's unbound claims.
+// classParameters finds flaws of EFS classes. It checks the class that the user asks about or, if the user asks about another object, the classes of
+// its unbound claims. If the user asks about the whole cluster, it checks all classes.
 func classParameters(f *facts) []Finding {
 	if f.subject != nil && f.subject.class != nil {
 		return classFindings(f.subject.class, Error)

@@ -14,19 +14,18 @@ import (
 // systemPattern matches the ID of a file system.
 const systemPattern = `\bfs-[0-9a-f]+`
 
-// groupPattern matches the ID of a security group at the begin of a text.
+// groupPattern matches the ID of a security group at the start of a text.
 const groupPattern = `^sg-[0-9a-f]+`
 
-// problem is a problem in AWS that the operator reports in a condition. The controller that checks AWS makes the condition's type from the
-// driver's prefix and the kind.
+// problem is a problem in AWS that the operator reports in a condition. The condition's type is the driver's prefix, followed by the kind.
 type problem struct {
 	kind     string
 	severity Severity
 	cause    string
 	do       string
 	page     page
-	// topics select the events that the problem causes. The topic of such an event (see Finding) joins "event", one of these texts and, for most texts,
-	// the ID of the file system.
+	// topics names the kinds of events that the problem causes. Method finding makes an effect (see Finding) from each of these texts: "event", the text
+	// and, for most texts, the ID of the file system.
 	topics []string
 }
 
@@ -105,7 +104,8 @@ func (p problem) finding(f *facts, text string) Finding {
 		case p.kind == "MountTargetMissing" && part != "mountable", p.kind == "MountTargetClosed":
 			topic = append(topic, zone)
 		case part == "provision" && found.general:
-			// The driver can still provision volumes on other file systems, so the problem does not explain a failed creation of a volume.
+			// The problem does not concern the subject. The driver can still provision volumes on other file systems, so this problem does not explain why the
+			// driver fails to create the subject's volume.
 			continue
 		case part == "provision":
 			topic = []string{"event", part, efs.DriverName}
@@ -116,7 +116,7 @@ func (p problem) finding(f *facts, text string) Finding {
 	return found
 }
 
-// command returns what to type. It is empty if no command fits.
+// command returns a command that helps with the problem. If no command helps, the result is empty.
 func (p problem) command(text, system string) string {
 	switch p.kind {
 	case "PermissionMissing", "OptionalPermissionMissing":
@@ -144,8 +144,8 @@ func after(text, marker string) string {
 
 func first(pattern, text string) string { return regexp.MustCompile(pattern).FindString(text) }
 
-// needs reports whether a subject uses the file system and, if point is set, the access point. If zone is set, the subject's node must also be in
-// that zone.
+// needs reports whether a subject that does not work uses the file system and, if argument "point" is set, the access point. If argument "zone" is
+// set and doctor knows the subject's node, this node must also be in that zone.
 func (s *subject) needs(f *facts, system, zone, point string) bool {
 	if node := f.findNode(s.nodeOf()); zone != "" && node != nil && node.Labels[corev1.LabelTopologyZone] != zone {
 		return false

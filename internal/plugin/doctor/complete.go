@@ -8,7 +8,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// complete first completes a kind, and then the name of an object of this kind: "pvc data", or "pvc/data".
+// complete first completes a kind, and then the name of an object of this kind. It accepts "pvc data" and "pvc/data".
 func complete(p *plugin.Plugin) cobra.CompletionFunc {
 	return func(command *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		kinds := []string{kindClaim, kindVolume, kindPod, kindClass, kindShared, kindNode}

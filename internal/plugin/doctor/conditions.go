@@ -13,7 +13,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// Parts of condition types. The controller of ClusterCSIDrivers sets these types.
+// Each of these texts is a part of the type of a condition. The controller of ClusterCSIDrivers sets these conditions.
 const (
 	configObservation = "ConfigObservation"
 	managementState   = "ManagementState"
@@ -24,8 +24,8 @@ const (
 	payloadCredentials = "CloudCredentials"
 )
 
-// conditions makes findings from the conditions of the operators. If one service is unavailable, degraded and progressing, these conditions have
-// one cause, and doctor prints one finding.
+// conditions makes findings from the conditions of the operators. If several conditions of one service report a problem, these conditions have the
+// same cause. So doctor prints only one of their findings.
 func conditions(f *facts) []Finding {
 	var all []Finding
 	for _, d := range f.Drivers {
@@ -53,8 +53,8 @@ func conditions(f *facts) []Finding {
 	return all
 }
 
-// conditionFinding makes a finding from one condition. If the condition is healthy, or if another check reports the problem better, the result is
-// nil.
+// conditionFinding makes a finding from one condition. If the condition shows no problem, or if another check says more about the problem, the result
+// is nil.
 func conditionFinding(d survey.Driver, service, kind string, one operatorv1.OperatorCondition) *Finding {
 	bad := operatorv1.ConditionTrue
 	if kind == status.Available {
@@ -126,7 +126,7 @@ func waitsForUserFinding(d survey.Driver, found *Finding) {
 	found.Cause = fmt.Sprintf("The operator of driver %s waits until you do what the message says.", d.Name)
 }
 
-// nodeServiceFinding fills in a finding about a problem with the node pods as a whole.
+// nodeServiceFinding fills in a finding about a problem of all node pods of a driver, such as a roll-out that makes no progress.
 func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) {
 	found.Page = string(pageRollout)
 	found.effects = []string{
@@ -156,8 +156,8 @@ func nodeServiceFinding(d survey.Driver, one operatorv1.OperatorCondition, found
 	}
 }
 
-// progressing returns a finding about what a driver waits for. If the driver only makes progress, the finding is an Info and explains no other
-// finding.
+// progressing returns a finding about what a driver waits for. If a roll-out or a removal makes progress, the finding has severity Info, and explains
+// no other finding.
 func progressing(d survey.Driver, one operatorv1.OperatorCondition, found *Finding) *Finding {
 	found.level, found.Page = ofPlugin, string(pageRollout)
 	found.Command = "oc storage status --wait"
@@ -207,7 +207,7 @@ func sums(d survey.Driver) []Finding {
 	return all
 }
 
-// clusterOperator makes a finding from the conditions of ClusterOperator storage. A finding of another check can explain this finding.
+// clusterOperator makes a finding from the conditions of ClusterOperator storage. doctor drops this finding if another check finds the cause.
 func clusterOperator(f *facts) []Finding {
 	if f.storage == nil {
 		return nil

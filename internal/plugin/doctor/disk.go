@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// diskFull finds a node on which the driver could not write a file. The mount helper writes the state of a mount to the disk of the node.
+// diskFull finds a node on which the driver could not write a file. The mount helper writes the state of each mount to a file on the node's disk.
 func diskFull(f *facts) []Finding {
 	node := f.subject.nodeOf()
 	if f.subject.works() || node == "" {

@@ -1,7 +1,7 @@
-// Package doctor implements the command "doctor": it finds out why storage does not work, names the cause, and says what to do.
+// Package doctor implements the command "doctor". The command finds out why storage does not work, names the cause, and says what to do.
 //
-// Reading, checking and printing are separate. Checks are pure: each finds one kind of problem, and doctor drops a finding that another finding
-// explains.
+// Reading, checking and printing are separate. Checks are pure functions, and each finds one kind of problem. doctor drops a finding that another
+// finding explains.
 package doctor
 
 import (
@@ -50,19 +50,19 @@ const examples = `  # Check the cluster.
 type Report struct {
 	// Subject is the object that the user asked about. It is empty if the user asked about the whole cluster.
 	Subject string `json:"subject,omitempty"`
-	// Hidden means that doctor could not read the subject: the user lacks permission, or the folder of --from does not have the subject.
+	// Hidden means that doctor could not read the subject, because the user lacks permission, or because the folder of --from does not have the subject.
 	Hidden   bool      `json:"hidden,omitempty"`
 	Findings []Finding `json:"findings"`
-	// Log has those lines of the drivers' logs that mention the subject.
+	// Log has those lines of the drivers' logs that report a failure and name the subject, or one of its claims or volumes.
 	Log           []line         `json:"log,omitempty"`
 	Checks        int            `json:"checks"`
 	MissingRights []plugin.Right `json:"missingRights,omitempty"`
-	// NotRead lists failed requests, and what the folder of --from lacks.
+	// NotRead lists the errors of failed requests, and the kinds of which the folder of --from may lack objects.
 	NotRead []string `json:"notRead,omitempty"`
-	// NotBound names the PersistentVolumeClaims that are not Bound, as "namespace/name". Only a report about the whole cluster has them, and no check
-	// looks for their causes.
+	// NotBound names the PersistentVolumeClaims that are not Bound, as "namespace/name". Only a report about the whole cluster has such names. No check
+	// looks for the reason why these PersistentVolumeClaims are not Bound.
 	NotBound []string `json:"notBound,omitempty"`
-	// Unchecked names pods that wait for volumes and that no check looked at, as "namespace/name". Doctor looks at ten such pods at most.
+	// Unchecked names the waiting pods that no check looked at, as "namespace/name". doctor checks only the first ten of the pods that wait for volumes.
 	Unchecked []string `json:"unchecked,omitempty"`
 
 	// gathered means that doctor read the objects from the folder of --from. withFrom adds this --from to a command.
@@ -153,7 +153,7 @@ func run(ctx context.Context, p *plugin.Plugin, r *reader) error {
 	return outcome(r.facts, report)
 }
 
-// outcome returns the exit code, once the command has printed everything.
+// outcome returns an error with the exit code of the command, or nil for 0. The command has already printed everything.
 func outcome(f *facts, report Report) error {
 	if f.unreachable != nil || blind(f) {
 		return &plugin.ExitError{Code: plugin.Failed}
@@ -166,7 +166,8 @@ func outcome(f *facts, report Report) error {
 	return nil
 }
 
-// blind reports whether doctor read too little to report success: it could not read the subject or, if the user named no subject, any driver.
+// blind reports whether doctor read too little to report success. With a subject, doctor could not read the subject. Without a subject, it could list
+// neither CSIDrivers nor ClusterCSIDrivers.
 func blind(f *facts) bool {
 	if f.subject != nil {
 		return !f.subject.answer.Known()
@@ -228,7 +229,7 @@ func sayHeading(say func(string, ...string), report Report) {
 	}
 }
 
-// sayUnchecked lists objects that no check looked at, with the command that checks the first.
+// sayUnchecked lists objects that no check looked at, and prints the command that checks the first of these objects.
 func (r Report) sayUnchecked(say func(string, ...string), what, kind string, names []string) {
 	if len(names) == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// events makes findings from the warnings about a subject that does not work.
+// events makes findings from the events of type Warning about a subject that does not work.
 func events(f *facts) []Finding {
 	s := f.subject
 	if s.works() || s.kind == kindNode {
@@ -23,7 +23,7 @@ func events(f *facts) []Finding {
 	return all
 }
 
-// event makes a finding from one event. If the event adds nothing, the result is nil.
+// event makes a finding from one event. If the event says nothing new about the problem, the result is nil.
 func (f *facts) event(one *corev1.Event) *Finding {
 	s := f.subject
 	if one.Type != corev1.EventTypeWarning || one.InvolvedObject.Kind == "Pod" && one.Reason == "FailedScheduling" && s.nodeOf() != "" {
@@ -68,7 +68,7 @@ func (f *facts) event(one *corev1.Event) *Finding {
 }
 
 // fillCommand replaces the placeholders in a command. Parameter names has each placeholder, followed by its value. If the command would contain a
-// value that is not allowed, the result is "".
+// value that a user must not copy into a shell, the result is "": see plugin.ToCopy.
 func fillCommand(command string, names []string) string {
 	for pair := range slices.Chunk(names, 2) {
 		if strings.Contains(command, pair[0]) && toCopy("%s", pair[1]) == "" {
@@ -81,7 +81,7 @@ func fillCommand(command string, names []string) string {
 // Reasons returns the reasons of the events that doctor understands, sorted. The archives of "oc storage collect" must contain these events.
 func Reasons() []string { return slices.Sorted(maps.Keys(topicsOfReasons())) }
 
-// topicsOfReasons returns the topic of a finding for each reason of an event.
+// topicsOfReasons maps the reason of an event to the topic of the finding that rawEvent makes from the event.
 func topicsOfReasons() map[string]string {
 	return map[string]string{
 		"VolumeFailedDelete": "event/delete", "VolumeResizeFailed": "event/resize", "FileSystemResizeFailed": "event/resize",
@@ -149,8 +149,8 @@ func unexplained(f *facts) []Finding {
 	}}
 }
 
-// isCreating reports whether no container of a pod has started. The kubelet then sets reason ContainerCreating or, if the pod has init containers,
-// PodInitializing (Kubernetes v1.36.3, pkg/kubelet/kubelet_pods.go, convertToAPIContainerStatuses).
+// isCreating reports whether no container of a pod has started. In this case, the kubelet sets reason ContainerCreating or, if the pod has init
+// containers, PodInitializing (Kubernetes v1.36.3, pkg/kubelet/kubelet_pods.go, convertToAPIContainerStatuses).
 func isCreating(pod *corev1.Pod) bool {
 	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	return pod.Status.Phase == corev1.PodPending && !slices.ContainsFunc(all, func(one corev1.ContainerStatus) bool {

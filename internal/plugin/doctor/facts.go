@@ -16,39 +16,42 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// facts are the only input of checks. A check does not read the cluster itself.
+// facts has what doctor has read from the cluster. It is the only input of the checks, and a check does not read the cluster itself.
 type facts struct {
 	survey.Survey
 	now time.Time
 	// unreachable is the error of a request that the API server did not answer. If it is set, doctor has read nothing, and all other facts are empty.
 	unreachable error
-	// classes, nodes and csiNodes list the objects that the user has permission to read.
+	// classes, nodes and csiNodes have the objects of these kinds, as far as the user has permission to read them.
 	classes  list[storagev1.StorageClass]
 	nodes    list[corev1.Node]
 	csiNodes list[storagev1.CSINode]
 	// failed lists the PersistentVolumes in phase Failed. doctor reads them only if the user names no object.
 	failed []corev1.PersistentVolume
-	// refused has a text for each PersistentVolume that its driver refuses, with what the driver refuses. doctor reads it only if the user names no
-	// object.
+	// refused has a text for each PersistentVolume that its driver refuses: the name of the PersistentVolume, and the refused value. doctor reads it
+	// only if the user names no object.
 	refused []string
 	// unbound names the PersistentVolumeClaims that are not Bound, as "namespace/name". doctor reads them only if the user names no object.
 	unbound []string
-	// driverOf has the driver of each PersistentVolumeClaim that has a PersistentVolume. doctor reads it only if the user names no object.
+	// driverOf maps each PersistentVolumeClaim to the driver of its PersistentVolume. If the claim names no PersistentVolume, the driver is the
+	// provisioner of its StorageClass. doctor reads it only if the user names no object.
 	driverOf map[types.NamespacedName]string
-	// waiting are the pods that wait for volumes, with what doctor found about each. unchecked names further waiting pods, as "namespace/name".
+	// waiting are the pods that wait for volumes, with doctor's findings about each pod. unchecked names the waiting pods that doctor did not check, as
+	// "namespace/name".
 	waiting   []waitingPod
 	unchecked []string
 	// olm has the objects of the Operator Lifecycle Manager that are about operators of drivers.
 	olm olm
-	// storage is ClusterOperator storage. It is nil if the cluster has no such object.
+	// storage is the ClusterOperator with the name "storage". It is nil if doctor could not read this object, or if the user asks about one object.
 	storage *configv1.ClusterOperator
-	// subject is what the user asks about. It is nil if the user asks about the whole cluster.
+	// subject is the object that the user asks about. It is nil if the user asks about the whole cluster.
 	subject *subject
-	// log has those lines of the drivers' logs that mention the subject and a failure. It is empty while the subject works.
+	// log has those lines of the drivers' logs that report a failure and name the subject, or one of its claims or volumes. It is empty if the subject
+	// works.
 	log []line
 }
 
-// list has the objects of one kind, and the Answer to listing them.
+// list has the objects of one kind. The Answer says whether doctor could list these objects.
 type list[T any] struct {
 	plugin.Answer
 	items []T
@@ -65,12 +68,13 @@ type subject struct {
 	volume                *corev1.PersistentVolume
 	class                 *storagev1.StorageClass
 	claims                []claim
-	// waiting names the PersistentVolumeClaims that are not Bound and want a volume of the class, as "namespace/name".
+	// waiting names the PersistentVolumeClaims with this class that are not Bound, as "namespace/name". It is set only if the subject is a StorageClass.
 	waiting []string
-	// users names the pods that use the subject. It is empty unless the subject is a PersistentVolumeClaim or PersistentVolume that is not in its
-	// wanted state.
+	// users names the pods that use the subject. doctor reads these pods only if the subject is a PersistentVolumeClaim or PersistentVolume that does
+	// not work, or whose claim is being deleted.
 	users []string
-	// events are the events about the subject, about the PersistentVolumeClaims that it uses, or about the failure to create it.
+	// events are the events about the subject, about its PersistentVolumeClaims that are not Bound, or about a failure to create the subject. The newest
+	// event is the first.
 	events []corev1.Event
 	// drivers names the drivers that the subject depends on.
 	drivers []string
@@ -91,7 +95,7 @@ type claim struct {
 	inline bool
 }
 
-// line is a line of a driver's log that mentions the subject.
+// line is a line of a driver's log. From is the pod and the container that wrote the line.
 type line struct {
 	From string `json:"from"`
 	Text string `json:"text"`
@@ -134,7 +138,7 @@ func (f *facts) findNode(name string) *corev1.Node {
 	return nil
 }
 
-// registered reports whether a node's CSINode lists a driver. known is false if doctor could not list the CSINodes.
+// registered reports whether a node's CSINode lists a driver. Result "known" is false if doctor could not read the CSINode.
 func (f *facts) registered(node, driver string) (yes, known bool) {
 	for i := range f.csiNodes.items {
 		if f.csiNodes.items[i].Name != node {
@@ -145,7 +149,7 @@ func (f *facts) registered(node, driver string) (yes, known bool) {
 	return false, f.csiNodes.Answer == plugin.Present
 }
 
-// works reports whether the subject is healthy. The events of a healthy subject are outdated.
+// works reports whether the subject is in its wanted state. The events about a subject that works are outdated.
 func (s *subject) works() bool {
 	switch {
 	case s == nil:
@@ -175,8 +179,8 @@ func nodeIsReady(node *corev1.Node) bool {
 	})
 }
 
-// clip turns a text from another program into one line. It replaces the middle of a long text by an ellipsis, without cutting a word. It keeps the
-// end of the text, because wrapped errors end with the reason.
+// clip turns a text from another program into one line, and redacts secrets in it. In a long text, it replaces the middle by an ellipsis, between two
+// words. It keeps the end of the text, because wrapped errors end with the reason.
 func clip(text string) string {
 	letters := []rune(strings.Join(strings.Fields(redact.String(text)), " "))
 	const begin, end, spared = 100, 299, 100

@@ -15,7 +15,7 @@ const (
 	Error Severity = "error"
 	// Warning means that something works now, but may fail later.
 	Warning Severity = "warning"
-	// Unknown means that the subject is not in its wanted state, and that doctor does not know why.
+	// Unknown means that the subject is not in its wanted state, and that no check found the cause.
 	Unknown Severity = "unknown"
 	// Info means that the finding is worth knowing, but is no problem.
 	Info Severity = "info"
@@ -30,30 +30,32 @@ type Finding struct {
 	// Do is one sentence. Command, if set, is a command that the user can copy.
 	Do      string `json:"do"`
 	Command string `json:"command,omitempty"`
-	// Page is the path of a guide, with a section of this guide.
+	// Page is the path of a guide, and can name a section: PATH#SECTION.
 	Page string `json:"page"`
 	// Said quotes the operator, Kubernetes or a driver.
 	Said string `json:"said,omitempty"`
 
-	// topic identifies the problem. It is a path such as "event/mount/DRIVER". doctor prints only one finding for each topic. effects are the topics of
-	// the findings that are consequences of this finding, or prefixes of such topics. A part "*" of an effect stands for every text.
+	// topic identifies the problem. It is a path such as "event/mount/DRIVER". doctor prints only one finding for each topic. effects has the topics of
+	// the findings that this finding explains, or prefixes of these topics. A part "*" of an effect stands for every text.
 	topic   string
 	effects []string
 	// level is the distance from the root cause. A finding can explain only findings of a higher level.
 	level level
 	// general means that the finding is not about the subject. doctor keeps such a finding only if it explains a finding about the subject.
 	general bool
-	// symptom means that the finding only repeats that something does not work. doctor drops such a finding if there is a better one.
+	// symptom means that the finding names no cause, and only says that something does not work. doctor drops such a finding if an error about the
+	// subject names a cause.
 	symptom bool
-	// state means that the finding names the state of the subject, such as Terminating. Then doctor does not call the state unknown.
+	// state means that the finding names the state of the subject, such as Terminating. doctor then adds no finding that says that the reason of the
+	// state is unknown: see unsettled.
 	state bool
 }
 
-// level sorts findings: the lower the level of a finding, the closer the finding is to the root cause.
+// level is a number that tells how close a finding is to the root cause. A finding with a lower level is closer.
 type level int
 
 const (
-	// A finding of one level can explain findings of all later levels.
+	// A finding with one of these levels can explain findings with levels further down in this list.
 	ofAPI level = iota
 	ofOperator
 	ofRequest
@@ -69,7 +71,8 @@ const (
 	ofUnexplained
 )
 
-// covers reports whether an effect is the topic, or a prefix of the topic. A part "*" of the effect matches every part.
+// covers reports whether an effect is equal to a topic, or is a prefix of the topic. The parts between slashes are compared one by one, and "*" in
+// the effect matches every part of the topic.
 func covers(effect, topic string) bool {
 	wanted, has := strings.Split(effect, "/"), strings.Split(topic, "/")
 	if len(wanted) > len(has) {
@@ -89,7 +92,8 @@ func explains(cause, one Finding) bool {
 		slices.ContainsFunc(cause.effects, func(effect string) bool { return covers(effect, one.topic) })
 }
 
-// relevant drops a general finding, unless it explains a finding about the subject directly or through other findings.
+// relevant drops the general findings that have nothing to do with the subject. It keeps a general finding that explains a finding about the subject,
+// or that explains a general finding which relevant keeps.
 func relevant(all []Finding) []Finding {
 	var kept, general []Finding
 	for _, one := range all {
@@ -112,7 +116,7 @@ func relevant(all []Finding) []Finding {
 	return kept
 }
 
-// withoutSymptoms drops all symptoms if there is a better finding, which is an error about the subject and no symptom.
+// withoutSymptoms drops all symptoms if at least one finding is of severity Error, is not general and is no symptom.
 func withoutSymptoms(all []Finding) []Finding {
 	if !slices.ContainsFunc(all, func(one Finding) bool { return one.Severity == Error && !one.general && !one.symptom }) {
 		return all
@@ -120,8 +124,8 @@ func withoutSymptoms(all []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(all), func(one Finding) bool { return one.symptom })
 }
 
-// roots drops the findings that another finding explains. Of each topic, it keeps one finding, that of the lowest level. It sorts the rest by
-// severity and level.
+// roots drops the findings that another finding explains. If several findings have the same topic, roots keeps only the finding with the lowest
+// level. It sorts the result by severity and level.
 func roots(all []Finding) []Finding {
 	ordered := slices.Clone(all)
 	slices.SortStableFunc(ordered, func(a, b Finding) int { return cmp.Compare(a.level, b.level) })
@@ -143,7 +147,7 @@ func rank(severity Severity) int {
 	return slices.Index([]Severity{Error, Warning, Unknown, Info}, severity)
 }
 
-// topicOf joins the parts of a topic with slashes. It replaces a slash within a part.
+// topicOf joins the parts of a topic with slashes. It replaces each slash within a part by "|".
 func topicOf(parts ...string) string {
 	for i, part := range parts {
 		parts[i] = strings.ReplaceAll(part, "/", "|")

@@ -8,11 +8,12 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// mountsStalled is the condition about mounts that hang, without the driver's prefix. Nodes report them to Prometheus.
+// mountsStalled is the type, without the driver's prefix, of the condition about mounts that hang. Pods of a DaemonSet report such mounts to
+// Prometheus.
 const mountsStalled = "MountsStalled"
 
-// hangingMounts makes one finding from each line of the condition. Lines about nodes are errors, and all others say what is unknown, or how many
-// nodes have no line.
+// hangingMounts makes one finding from each line of the condition. If the line is about a node, or counts further nodes, the finding is of severity
+// Error. If the line says what is unknown, the finding is of severity Info.
 func hangingMounts(f *facts) []Finding {
 	d := f.driver(efs.DriverName)
 	if d == nil || d.CR == nil || d.Profile == nil || !f.about(d.Name) {

@@ -13,8 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// eachSubscription calls find with each Subscription of a relevant driver's operator. Findings of severity Error explain findings about a missing
-// operator.
+// eachSubscription calls find with each Subscription to the operator of a relevant driver, and completes the findings. If the operator runs, an error
+// becomes a warning. If not, the error explains all findings about the missing operator and its driver.
 func (f *facts) eachSubscription(find func(subscription object, driver string) *Finding) []Finding {
 	var all []Finding
 	for _, one := range f.olm.subscriptions.items {
@@ -73,7 +73,8 @@ func (f *facts) hasOperator(driver string) bool {
 	return d != nil && len(d.Operators) > 0
 }
 
-// subscriptions finds Subscriptions that OLM can't resolve: their catalog is missing or broken, or another Subscription contradicts them.
+// subscriptions finds Subscriptions that OLM can't resolve, for instance because the catalog is missing, or because another Subscription installs an
+// operator of the same driver.
 func subscriptions(f *facts) []Finding {
 	return f.eachSubscription(func(one object, driver string) *Finding {
 		catalog := one.text("spec", "sourceNamespace") + "/" + one.text("spec", "source")
@@ -239,7 +240,8 @@ func clusterServiceVersions(f *facts) []Finding {
 	})
 }
 
-// completed returns the name of a Subscription's InstallPlan if this InstallPlan is completed and installs a version. If not, the result is empty.
+// completed returns the name of a Subscription's InstallPlan if this InstallPlan is completed and contains the given version. If not, the result is
+// empty.
 func (f *facts) completed(subscription object, version string) string {
 	name := subscription.text("status", "installPlanRef", "name")
 	plan := f.olm.plans.find(func(other object) bool {
@@ -251,7 +253,7 @@ func (f *facts) completed(subscription object, version string) string {
 	return plan.name()
 }
 
-// versionProblem completes the finding about a ClusterServiceVersion. If the version has no problem, the result is nil.
+// versionProblem completes the finding about a ClusterServiceVersion. If the ClusterServiceVersion has no problem, the result is nil.
 func (f *facts) versionProblem(version object, driver string, found *Finding) *Finding {
 	reason := version.text("status", "reason")
 	found.Said = clip(reason + ": " + version.text("status", "message"))

@@ -30,7 +30,8 @@ func (o object) flag(path ...string) bool {
 // name returns "namespace/name".
 func (o object) name() string { return o.GetNamespace() + "/" + o.GetName() }
 
-// condition returns reason and message of a condition. Result "is" reports whether the condition has this status.
+// condition returns the reason and the message of a condition, if the condition has the given status. If the condition has another status, result
+// "is" is false.
 func (o object) condition(kind, status string) (said string, is bool) {
 	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, one := range all {
@@ -50,7 +51,8 @@ type olm struct {
 	subscriptions, plans, versions, groups, catalogs list[object]
 }
 
-// driverOf returns the driver whose operator is in a package of OLM. The result is empty for other packages.
+// driverOf takes the name of an OLM package, and returns the driver whose operator is in this package. For a package without such an operator, the
+// result is empty.
 func driverOf(name string) string {
 	for _, one := range all.Drivers() {
 		if name == one.Operator && name != "" {
@@ -65,7 +67,7 @@ func driverOf(name string) string {
 	return ""
 }
 
-// lacksOperator reports whether the subject depends on a driver that OLM can install, and that has no running operator.
+// lacksOperator reports whether the subject depends on a driver whose operator comes from OLM and does not run.
 func (r *reader) lacksOperator() bool {
 	return slices.ContainsFunc(r.subject.drivers, func(name string) bool {
 		d := r.driver(name)
@@ -73,7 +75,7 @@ func (r *reader) lacksOperator() bool {
 	})
 }
 
-// readOLM reads what OLM knows of the operators of drivers. If no Subscription is of such an operator, it reads no other objects.
+// readOLM reads OLM's objects about the operators of drivers. If no Subscription is for such an operator, readOLM reads only Subscriptions.
 func (r *reader) readOLM(ctx context.Context) {
 	kinds := map[string]schema.GroupVersionKind{}
 	for _, kind := range plugin.OLMKinds() {
@@ -108,7 +110,7 @@ func (r *reader) readOLM(ctx context.Context) {
 	}
 }
 
-// join adds objects to a list. The list is known only if all its parts are known.
+// join adds objects to a list. The Answer of the list is Present only if it is Present for all parts.
 func join(to *list[object], part list[object]) {
 	if len(to.items) == 0 && to.Answer == plugin.Unknown {
 		to.Answer = part.Answer

@@ -13,7 +13,7 @@ const (
 	manilaName = "manila.csi.openstack.org"
 )
 
-// tooLargeForCinder returns the error of Cinder for a volume that would be too large after its creation or expansion (cinder/exception.py,
+// tooLargeForCinder returns the symptom for Cinder's refusal to create or expand a volume beyond the size limit (cinder/exception.py,
 // VolumeSizeExceedsLimit).
 func tooLargeForCinder() symptom {
 	return symptom{
@@ -26,8 +26,8 @@ func tooLargeForCinder() symptom {
 	}
 }
 
-// ofOpenStack returns the errors of OpenStack that the drivers repeat (cloud-provider-openstack c453fb7c9, pkg/csi/cinder/controllerserver.go and
-// pkg/csi/manila/share.go; the texts come from cinder/exception.py, manila/exception.py and keystone).
+// ofOpenStack returns symptoms for the errors of OpenStack that the drivers quote (cloud-provider-openstack c453fb7c9,
+// pkg/csi/cinder/controllerserver.go and pkg/csi/manila/share.go; the texts come from cinder/exception.py, manila/exception.py and keystone).
 func ofOpenStack() []symptom {
 	both, cinder, manila := []string{cinderName, manilaName}, []string{cinderName}, []string{manilaName}
 	return []symptom{tooLargeForCinder(), {
@@ -89,8 +89,8 @@ func ofOpenStack() []symptom {
 	}}
 }
 
-// cloudLacks finds a wanted driver that the operator never installed because of the driver's cloud. It skips vSphere, which has checks of its own
-// for this problem.
+// cloudLacks finds drivers that their operators did not install, because the cloud lacks a service or does not answer. It reports only drivers that
+// the subject or a StorageClass needs. It skips vSphere, because function vSphere reports this problem.
 func cloudLacks(f *facts) []Finding {
 	return f.each(func(d survey.Driver) *Finding {
 		disabled := d.Disabled()

@@ -1,6 +1,6 @@
 package doctor
 
-// page is a guide of this repository with its section. A test reads this file and checks that each page exists.
+// page is the path of a guide in this repository, with or without a section. A test checks that each page in this file exists.
 type page string
 
 const (

@@ -21,7 +21,7 @@ const (
 	nameOfVolume = len("pvc-") + 36
 )
 
-// directory returns a path of the same length as the path of the directory that the EFS driver would create for a claim (v3.4.1,
+// directory returns a path with as many characters and slashes as the path of the directory that the EFS driver would create for a claim (v3.4.1,
 // pkg/driver/controller.go, CreateVolume). The provisioner names the volume "pvc-" and the UID of the claim.
 func directory(parameters map[string]string, namespace, name string) string {
 	volume := strings.Repeat("x", nameOfVolume)
@@ -35,12 +35,12 @@ func directory(parameters map[string]string, namespace, name string) string {
 	return path.Join("/", parameters["basePath"], last)
 }
 
-// longPaths finds EFS classes and claims for which the driver would create a directory with a longer path than EFS allows.
+// longPaths finds EFS classes and claims for which the path of the new directory would be longer than EFS allows.
 func longPaths(f *facts) []Finding {
 	if f.subject == nil {
 		var all []Finding
 		for i := range f.classes.items {
-			// These are the shortest names of a namespace and a claim that Kubernetes allows.
+			// "x" is as short as any name of a namespace or a claim that Kubernetes allows.
 			all = append(all, longPath(&f.classes.items[i], "x", "x", "StorageClass "+f.classes.items[i].Name, Warning)...)
 		}
 		return all
@@ -59,7 +59,8 @@ func longPaths(f *facts) []Finding {
 	})
 }
 
-// longPath checks whether the driver would create a longer path than EFS allows, for a claim of this name with this class.
+// longPath checks the path that the driver would create for a claim with this name and class. If the path is longer than EFS allows, longPath returns
+// a finding.
 func longPath(class *storagev1.StorageClass, namespace, name, object string, severity Severity) []Finding {
 	text := directory(class.Parameters, namespace, name)
 	base := class.Parameters["basePath"]

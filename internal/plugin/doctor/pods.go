@@ -69,8 +69,9 @@ func subjectMissing(f *facts) []Finding {
 	return []Finding{found}
 }
 
-// sameHandles finds a pod that waits for several PersistentVolumes with the same volumeHandle. The kubelet names a volume by driver and handle, and
-// keeps one PersistentVolume for each name and pod (Kubernetes v1.36.3, pkg/kubelet/volumemanager/cache/desired_state_of_world.go, AddPodToVolume).
+// sameHandles finds a pod that waits for several PersistentVolumes with the same volumeHandle. The kubelet makes a unique name for a volume from its
+// driver and its handle. For each pod, it mounts only one PersistentVolume of the same unique name (Kubernetes v1.36.3,
+// pkg/kubelet/volumemanager/cache/desired_state_of_world.go, AddPodToVolume).
 func sameHandles(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.pod == nil || s.works() {
@@ -100,7 +101,7 @@ func sameHandles(f *facts) []Finding {
 	return all
 }
 
-// podZone finds pods that no node can run, because the pod's volumes are in other zones.
+// podZone finds a pod that no node can run, because the pod's volumes are in zones that have no suitable node.
 func podZone(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.pod == nil || s.pod.Spec.NodeName != "" || f.nodes.Answer != plugin.Present {
@@ -126,7 +127,8 @@ func podZone(f *facts) []Finding {
 	}}
 }
 
-// affinities returns the node affinities of the subject's volumes, and a description of each affinity.
+// affinities returns the required node affinities of the subject's PersistentVolumes. Each text in result "names" has the name and the values of one
+// affinity.
 func (s *subject) affinities() (wanted []*corev1.NodeSelector, names []string) {
 	for _, one := range s.claims {
 		if one.volume != nil && one.volume.Spec.NodeAffinity != nil && one.volume.Spec.NodeAffinity.Required != nil {
@@ -147,7 +149,8 @@ func affinityText(wanted *corev1.NodeSelector) string {
 	return strings.Join(values, ", ")
 }
 
-// mountsOn returns the subject's node, and the drivers that must mount the subject's volumes there.
+// mountsOn returns the node of a pod that does not work, and the drivers that must mount the pod's volumes on this node. For any other subject, both
+// results are empty.
 func (f *facts) mountsOn() (string, []string) {
 	s := f.subject
 	if s == nil || s.pod == nil || s.pod.Spec.NodeName == "" || s.works() {
@@ -173,7 +176,8 @@ func podRegistration(f *facts) []Finding {
 	return all
 }
 
-// registration returns a finding if a driver is not registered on a node. It returns nil if the driver is registered, or if that is unknown.
+// registration returns a finding if a driver is not registered on a node. It returns nil if the driver is registered, or if doctor could not read the
+// CSINode.
 func (f *facts) registration(node, driver string) *Finding {
 	yes, known := f.registered(node, driver)
 	if yes || !known {
@@ -188,7 +192,7 @@ func (f *facts) registration(node, driver string) *Finding {
 	}
 }
 
-// driversOn lists the drivers that the CSINode of a node has.
+// driversOn returns a text with the names of the drivers in the CSINode of a node.
 func (f *facts) driversOn(node string) string {
 	var names []string
 	for i := range f.csiNodes.items {
@@ -251,13 +255,15 @@ func (f *facts) plugin(d survey.Driver, node string) []Finding {
 	}}
 }
 
-// doTolerate says what to do about a taint. The node pods of all drivers of this project tolerate every taint.
+// doTolerate says what to do about a taint that a driver's node pods do not tolerate. This happens only with drivers of other projects, because the
+// node pods of this project tolerate every taint.
 const doTolerate = "Give the DaemonSet of the driver a toleration for this taint, in the settings of its installer; or run the pod on another node."
 
 // doSelect says what to do about a node selector or a node affinity.
 const doSelect = "Change the node selector of the DaemonSet in the settings of its installer, or run the pod on another node."
 
-// excludes says why a driver has no node pod on a node. If the DaemonSet selects the node, or if the node is not known, the result is empty.
+// excludes says why the DaemonSet of a driver creates no pod on a node. If the DaemonSet selects the node, or if doctor could not read the node, the
+// result is empty.
 func (f *facts) excludes(d survey.Driver, name string) string {
 	if node := f.findNode(name); node != nil {
 		return d.Excludes(node)
@@ -283,7 +289,7 @@ func nodeDrivers(f *facts) []Finding {
 	return all
 }
 
-// nodeTaints finds a cordoned node, and roll-outs that wait for this node.
+// nodeTaints reports that the subject, a node, is cordoned. It also reports the roll-outs that wait for this node.
 func nodeTaints(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.kind != kindNode || s.node == nil {

@@ -23,15 +23,15 @@ import (
 // logLines is the largest number of lines that doctor reads from a log.
 const logLines = 400
 
-// reader reads facts with the user's rights. After a failed request, it records the failure and continues with the next request.
+// reader reads facts with the user's permissions. After a failed request, it records the failure and continues with the next request.
 type reader struct {
 	*plugin.Cluster
 	*facts
-	// logs reads the last lines of a container.
+	// logs reads the last lines of a container's log.
 	logs func(ctx context.Context, pod client.ObjectKey, container string, lines int64) (string, error)
 }
 
-// read reads all facts. If the API server can't be reached, read records this as a fact.
+// read reads all facts. If the API server can't be reached, read sets the field "unreachable" and reads nothing else.
 func (r *reader) read(ctx context.Context) {
 	var err error
 	if r.Survey, err = survey.Read(ctx, r.Cluster, r.now); err != nil {
@@ -150,7 +150,7 @@ func (r *reader) readVolume(ctx context.Context, key client.ObjectKey) {
 		} else {
 			of.answer = found.answer
 			if found.pvc != nil {
-				// The cluster has another PersistentVolumeClaim of this name, and lacks the claim to which the volume was bound.
+				// The cluster has a PersistentVolumeClaim of this name. It is not the claim to which the volume was bound, because that claim was deleted.
 				of.answer = plugin.Absent
 			}
 		}
@@ -158,8 +158,8 @@ func (r *reader) readVolume(ctx context.Context, key client.ObjectKey) {
 	s.claims = []claim{of}
 }
 
-// readUsers finds the pods that use the subject, if the subject is a PersistentVolumeClaim, or a PersistentVolume with a claim. If the subject works
-// and its claim is not being deleted, readUsers reads nothing, because no check needs the pods.
+// If the subject is a PersistentVolumeClaim, readUsers finds the pods that use it. If the subject is a PersistentVolume, readUsers finds the pods
+// that use its claim. If the subject works and its claim is not being deleted, readUsers reads nothing, because no check needs the pods.
 func (r *reader) readUsers(ctx context.Context) {
 	s := r.subject
 	if s.kind != kindClaim && s.kind != kindVolume || len(s.claims) == 0 || s.claims[0].pvc == nil ||
@@ -194,7 +194,7 @@ func claimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// readNodeOf reads the node of a pod, and the node's CSINode, if the user lacks permission to list all nodes or all CSINodes.
+// readNodeOf reads the node of a pod if doctor could not list all nodes. It reads the node's CSINode if doctor could not list all CSINodes.
 func (r *reader) readNodeOf(ctx context.Context, pod *corev1.Pod) {
 	key := client.ObjectKey{Name: pod.Spec.NodeName}
 	if key.Name == "" {
@@ -278,7 +278,7 @@ func (r *reader) readEvents(ctx context.Context) {
 	s, all := r.subject, &corev1.EventList{}
 	namespace := s.namespace
 	if s.isClusterScoped() {
-		// Events about objects without a namespace are in this namespace (client-go v0.36.3, tools/record/event.go, makeEvent).
+		// Events about cluster-scoped objects are in namespace default (client-go v0.36.3, tools/record/event.go, makeEvent).
 		namespace = metav1.NamespaceDefault
 	}
 	r.list("events", func() (plugin.Answer, error) { return r.TryList(ctx, all, client.InNamespace(namespace)) })
@@ -290,19 +290,19 @@ func (r *reader) readEvents(ctx context.Context) {
 	slices.SortStableFunc(s.events, func(a, b corev1.Event) int { return timeOf(&b).Compare(timeOf(&a)) })
 }
 
-// concerns reports whether an event is about the subject, about one of its claims, or about the failure to create the subject.
+// concerns reports whether an event is about the subject, about one of its claims that is not Bound, or about a failure to create the subject.
 func (s *subject) concerns(one *corev1.Event) bool {
 	about := one.InvolvedObject
 	if s.pod != nil && about.Kind == "Pod" && about.Name == s.name {
 		return about.UID == "" || about.UID == s.pod.UID
 	}
 	if one.Reason == "FailedCreate" && s.pod == nil && s.shared == nil && !s.isClusterScoped() {
-		// Some controllers write the name of the pod or claim into the message. Other events name only the owner of the pod or claim, and the subject's
-		// name begins with the owner's name.
+		// Some controllers write the name of the pod or claim into the message. Other controllers name only the owner of the pod or claim. Then the
+		// subject's name begins with the owner's name.
 		return strings.Contains(one.Message, s.name) || strings.HasPrefix(s.name, about.Name+"-") || strings.HasPrefix(about.Name, s.name)
 	}
 	if about.Kind == titleOf(s.kind) && about.Name == s.name {
-		// The conditions of a SharedVolume say the same as such events, and are up to date.
+		// Ignore events about a SharedVolume. Its conditions say the same, and unlike events, conditions are always up to date.
 		return s.kind != kindShared
 	}
 	return about.Kind == "PersistentVolumeClaim" && slices.ContainsFunc(s.claims, func(c claim) bool { return c.name == about.Name && c.waits() })
@@ -342,7 +342,7 @@ func (r *reader) readLogs(ctx context.Context) []line {
 	return found
 }
 
-// linesOf returns the lines of a pod's logs that report a failure of a volume.
+// linesOf returns those lines of a pod's logs that report a failure and contain one of the names.
 func (r *reader) linesOf(ctx context.Context, pod *corev1.Pod, names []string) []line {
 	var found []line
 	for _, container := range pod.Spec.Containers {

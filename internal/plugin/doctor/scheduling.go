@@ -10,10 +10,10 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// mostWaits is the largest number of nodes for which doctor says why a pod waits. All nodes often have the same problem.
+// mostWaits limits the number of nodes for which doctor says why they can't run a pod. All nodes often have the same problem.
 const mostWaits = 3
 
-// startupSuffix ends the keys of all startup taints: most drivers have agent-not-ready, and GCP PD has not-ready.
+// startupSuffix is the end of the keys of all startup taints. For most drivers, the key ends in agent-not-ready, and for GCP PD in not-ready.
 const startupSuffix = "not-ready"
 
 // podScheduling finds nodes that could run a pod if they had the driver of its volumes. doctor knows this from a message of the scheduler (Kubernetes
@@ -41,7 +41,8 @@ func podScheduling(f *facts) []Finding {
 	return all
 }
 
-// waitsFor says why a node can't run the pod yet. key is the key of the driver's startup taint, if the node has it.
+// waitsFor returns findings that say why a node can't run the pod yet. Argument "key" is the key of the driver's startup taint, or empty if the node
+// does not have this taint.
 func (f *facts) waitsFor(node, name, key string) []Finding {
 	yes, known := f.registered(node, name)
 	switch {
@@ -81,7 +82,7 @@ func (s *subject) schedulerSays(words string) bool {
 	})
 }
 
-// mayRunOn reports whether the pod can run on a node after the removal of all startup taints.
+// mayRunOn reports whether the pod can run on a node. It ignores startup taints of CSI drivers, because their operators remove these taints.
 func (f *facts) mayRunOn(node *corev1.Node) bool {
 	pod := &f.subject.pod.Spec
 	repels := func(taint corev1.Taint) bool {
@@ -94,8 +95,8 @@ func (f *facts) mayRunOn(node *corev1.Node) bool {
 	return nodeIsReady(node) && !node.Spec.Unschedulable && survey.Allows(pod, node) && !away && !slices.ContainsFunc(node.Spec.Taints, repels)
 }
 
-// startupTaint returns the key of the taint that keeps the pod from a node until the driver is there, such as efs.csi.aws.com/agent-not-ready. If the
-// node has no such taint, or the pod tolerates it, the result is empty.
+// startupTaint returns the key of a driver's startup taint on a node, such as efs.csi.aws.com/agent-not-ready. Such a taint repels pods until the
+// driver is registered on the node. If the node has no such taint, or the pod tolerates it, the result is empty.
 func (s *subject) startupTaint(node *corev1.Node, driver string) string {
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]

@@ -39,7 +39,7 @@ func shared(f *facts) []Finding {
 	return all
 }
 
-// unasked reports that the operator has not checked AWS. In this case, the controller of SharedVolumes removes condition Mountable.
+// unasked returns a finding if the operator has not asked AWS about the SharedVolume. In this case, the SharedVolume has no condition Mountable.
 func unasked(base Finding, sv *v1alpha1.SharedVolume) []Finding {
 	if !isTrue(sv, v1alpha1.ConditionReady) || meta.FindStatusCondition(sv.Status.Conditions, v1alpha1.ConditionMountable) != nil ||
 		meta.IsStatusConditionFalse(sv.Status.Conditions, v1alpha1.ConditionAllowed) {

@@ -1,7 +1,7 @@
 package doctor
 
-// ofOneDriver returns errors of the cloud or the storage server of a single driver. The texts of these errors come from public reports
-// (testdata/reports). doctor tries these errors before the general errors.
+// ofOneDriver returns symptoms that are specific to one driver: errors of its cloud or its storage server. The texts of these errors come from public
+// reports (testdata/reports). doctor tries these symptoms before the general symptoms.
 func ofOneDriver() []symptom { return append(ofAzure(), ofOthers()...) }
 
 func ofAzure() []symptom {

@@ -11,13 +11,14 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// Kubernetes sets these finalizers while a pod uses a PersistentVolumeClaim, and while a PersistentVolume is bound.
+// Kubernetes adds these finalizers to all PersistentVolumeClaims and PersistentVolumes. It removes them from a deleted PersistentVolumeClaim that no
+// pod uses, and from a deleted PersistentVolume that is not bound.
 const (
 	claimProtection  = "kubernetes.io/pvc-protection"
 	volumeProtection = "kubernetes.io/pv-protection"
 )
 
-// claimStates names two states of a PersistentVolumeClaim that waits for pods: it is Terminating, or it waits for its first pod.
+// claimStates finds a PersistentVolumeClaim that is Terminating, and a PersistentVolumeClaim that waits for its first pod.
 func claimStates(f *facts) []Finding {
 	return f.eachClaim(func(one claim, object, topic string) *Finding {
 		switch {
@@ -43,7 +44,7 @@ func claimStates(f *facts) []Finding {
 	})
 }
 
-// terminating returns a finding about a PersistentVolumeClaim that is being deleted. The finding says what prevents the end of the deletion.
+// terminating returns a finding about a PersistentVolumeClaim that is being deleted. The finding says what the deletion waits for.
 func (f *facts) terminating(one claim, object, topic string) *Finding {
 	s := f.subject
 	finalizers := one.pvc.Finalizers
@@ -77,7 +78,7 @@ func (f *facts) terminating(one claim, object, topic string) *Finding {
 	return found
 }
 
-// listed returns "what: name, name". Without names, it returns "what: none".
+// listed returns a text such as "pods: a, b", which begins with argument "what". Without names, the text is "pods: none".
 func listed(what string, names []string) string {
 	if len(names) == 0 {
 		return what + ": none"
@@ -168,7 +169,7 @@ func (f *facts) failedVolume(found Finding) Finding {
 	return found
 }
 
-// volumesFailed finds PersistentVolumes that their drivers could not delete, for the whole cluster.
+// volumesFailed finds PersistentVolumes that their drivers could not delete, if the user asks about the whole cluster.
 func volumesFailed(f *facts) []Finding {
 	if f.subject != nil || len(f.failed) == 0 {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// readStorageClass reads a StorageClass, and which PersistentVolumeClaims wait for its volumes.
+// readStorageClass reads a StorageClass, and the names of the PersistentVolumeClaims with this class that are not Bound.
 func (r *reader) readStorageClass(ctx context.Context, key client.ObjectKey) {
 	s, class := r.subject, &storagev1.StorageClass{}
 	if s.answer = r.get(ctx, key, class); s.answer != plugin.Present {
@@ -35,7 +35,8 @@ func (r *reader) readStorageClass(ctx context.Context, key client.ObjectKey) {
 	slices.Sort(s.waiting)
 }
 
-// classSubject checks the StorageClass that the user asks about: its driver, the parameters, expansion, and the claims that wait for a volume.
+// classSubject checks the StorageClass that the user asks about. It looks at the driver, the parameters, expansion, the default mark, and the claims
+// that are not Bound.
 func classSubject(f *facts) []Finding {
 	if f.subject == nil || f.subject.class == nil {
 		return nil
@@ -79,8 +80,9 @@ func classSubject(f *facts) []Finding {
 	return all
 }
 
-// classRefusals compares the parameters of a StorageClass with what its driver accepts. It skips EFS, for which classFindings has more checks, and
-// parameters that the sidecars read. It ignores the case of parameter names, as some drivers do. Other drivers refuse a name in another case.
+// classRefusals compares the parameters of a StorageClass with what its driver accepts. It skips classes of EFS, because classFindings checks them
+// more closely. It also skips parameters that the sidecars read. It ignores upper and lower case in parameter names, as some drivers do, although
+// other drivers refuse a name in another case.
 func (f *facts) classRefusals(class *storagev1.StorageClass, driver string) []Finding {
 	takes := f.accepts(driver)
 	known := takes.Names(accept.Parameter)

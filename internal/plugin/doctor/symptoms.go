@@ -7,8 +7,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/cloud/efs"
 )
 
-// symptom recognizes an event by words in its message. doctor uses the first symptom that matches. NAMESPACE, NODE, SYSTEM, ZONE, DRIVER and
-// CLASS are placeholders.
+// symptom recognizes an event by words in its message. doctor uses the first symptom that matches. In its texts, NAMESPACE, NODE, SYSTEM, ZONE,
+// DRIVER, CLASS and MODES are placeholders.
 type symptom struct {
 	// drivers, if set, limits the symptom to events about these drivers. reason, if set, limits the symptom to events with this reason.
 	drivers []string
@@ -17,17 +17,17 @@ type symptom struct {
 	words              []string
 	cause, do, command string
 	page               page
-	// topic and effects have the same meaning as in Finding. topic begins with "event". A finding about the cluster can explain the event, because the
-	// effects of such a finding begin with "event", too.
+	// topic and effects have the same meaning as in Finding. Each topic begins with "event". A finding about the cluster has effects that begin with
+	// "event", too, if it can explain events.
 	topic   string
 	effects []string
 	// creation means that the symptom prevents the creation of an object.
 	creation bool
-	// over, if set, reports whether the state of the claim proves that the event is outdated.
+	// over, if set, is a function that reports whether the state of the claim proves that the event is outdated.
 	over func(claim) bool
 }
 
-// symptoms returns errors of Kubernetes, AWS, the EFS driver and its mount helper, and of the storage servers of other drivers.
+// symptoms returns the general symptoms: errors of Kubernetes, AWS, the EFS driver and its mount helper, and of the storage servers of other drivers.
 func symptoms() []symptom {
 	return slices.Concat(ofCalls(), ofKubernetes(), ofAWS(), ofRefusals(), ofDrivers())
 }
@@ -49,8 +49,8 @@ func (s symptom) matches(reason, message string, fill *strings.Replacer) bool {
 		slices.ContainsFunc(s.words, func(word string) bool { return strings.Contains(message, fill.Replace(word)) })
 }
 
-// ofDrivers returns errors that drivers report about their servers. The more specific errors come first, because doctor uses the first symptom that
-// matches.
+// ofDrivers returns symptoms for errors that drivers report about their storage servers. The more specific symptoms come first, because doctor uses
+// the first symptom that matches.
 func ofDrivers() []symptom {
 	return []symptom{{
 		// No server answers the mount request, because a firewall drops packets (kubernetes-sigs/aws-efs-csi-driver#34, #262, #629).
@@ -185,7 +185,7 @@ func ofAWS() []symptom {
 		command: "aws efs describe-access-points --file-system-id SYSTEM",
 		page:    pagePoint, topic: "event/point/SYSTEM/ZONE", effects: []string{"event/mount"},
 	}, {
-		// If the file system does not exist, its name is not in DNS, so the error is the same.
+		// DNS has no name for a file system without a mount target, and none for a file system that does not exist. So the error is the same.
 		words:   []string{"failed to resolve"},
 		cause:   "File system SYSTEM does not exist, or has no mount target that node NODE can resolve.",
 		do:      "Check the ID first. If it is correct, create a mount target in a subnet of the node's zone.",
@@ -214,8 +214,8 @@ func ofRefusals() []symptom {
 		do:    "Create a PersistentVolumeClaim with an access mode and a volume mode that the driver supports.", command: "oc -n NAMESPACE get pvc",
 		page: pageUse, topic: "event/modes/DRIVER", effects: []string{"provision", "event/mount", "event/attach"},
 	}, {
-		// Events with this reason are about CreateVolume. If another call returns the same error, the driver refuses the volume or the node, and not the
-		// parameters.
+		// Events with this reason are about CreateVolume. In events with another reason, the same error means that the driver refuses the volume or the
+		// node, and not the parameters.
 		reason:  "ProvisioningFailed",
 		words:   []string{"invalidargument", "invalid argument", "provisioning mode", "missing provisioningmode", "missing filesystemid"},
 		cause:   "The driver refuses the parameters of the StorageClass.",

@@ -13,11 +13,11 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// rawWarnings is the largest number of warnings about a subject that doctor repeats.
+// rawWarnings is the largest number of events of type Warning that method raw repeats.
 const rawWarnings = 3
 
-// unsettled reports a subject that is not in its wanted state, although no finding names the cause or the state. A finding of severity Warning does
-// not count, because it may be about another problem.
+// unsettled returns a finding if the subject is not in its wanted state, and no other finding names the cause or the state. A finding of severity
+// Warning does not count as a cause, because it may be about another problem.
 func unsettled(f *facts, found []Finding) []Finding {
 	s := f.subject
 	if s == nil || s.answer != plugin.Present || slices.ContainsFunc(found, func(one Finding) bool {
@@ -35,7 +35,7 @@ func unsettled(f *facts, found []Finding) []Finding {
 	}}
 }
 
-// state returns a sentence about the subject's state. If the subject is in its wanted state, the result is empty.
+// state returns a sentence that says in which unwanted state the subject is. If the subject is in its wanted state, the result is empty.
 func (s *subject) state() string {
 	switch s.kind {
 	case kindPod:
@@ -106,7 +106,7 @@ func stateOfVolume(one *corev1.PersistentVolume) string {
 	}
 }
 
-// growing reports whether a PVC requests more storage than its volume has.
+// growing reports whether a PVC requests more storage than its status reports as capacity.
 func (c claim) growing() bool {
 	if c.pvc == nil {
 		return false
@@ -115,7 +115,7 @@ func (c claim) growing() bool {
 	return !has.IsZero() && wanted.Cmp(has) > 0
 }
 
-// raw repeats the last warnings about a subject, and the subject's conditions.
+// raw returns a text with the newest events of type Warning about a subject, and the subject's conditions.
 func (s *subject) raw() string {
 	var lines []string
 	for i := range s.events {
@@ -129,7 +129,8 @@ func (s *subject) raw() string {
 	return strings.Join(lines, " | ")
 }
 
-// where says on which node the subject is, and repeats the newest warning about it. Without a node, it is empty.
+// where returns a text with the subject's node, and with the newest event of type Warning about the subject. If the subject has no node, the text is
+// empty.
 func (s *subject) where() string {
 	node := s.nodeOf()
 	if node == "" {

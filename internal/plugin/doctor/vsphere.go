@@ -13,7 +13,7 @@ import (
 
 const (
 	vSphereName = "csi.vsphere.vmware.com"
-	// thinClass is the operator's StorageClass. vCenterAway is the name of the check of the connection to a vCenter.
+	// thinClass is the name of the StorageClass that the operator creates. vCenterAway is the name of the check whether a vCenter answers.
 	thinClass, vCenterAway = "thin-csi", "VCenterConnection"
 )
 
@@ -50,15 +50,15 @@ func vSphereChecks() map[string]string {
 	}
 }
 
-// vSphere makes one finding from each line of the checks. It also makes a finding from a condition about a failed connection or a wrong storage
-// policy.
+// vSphere makes one finding from each line in the conditions about the operator's checks. It also makes a finding from the condition about a failed
+// connection or a wrong storage policy.
 func vSphere(f *facts) []Finding {
 	d := f.driver(vSphereName)
 	if d == nil || d.CR == nil || d.Profile == nil || d.State() == survey.Removed || !f.about(d.Name) && len(f.withoutThin()) == 0 {
 		return nil
 	}
 	var all []Finding
-	// Two of these conditions can have the same result. roots then keeps only the first finding.
+	// Two of these conditions can contain the same line. The two findings then have the same topic, and function roots keeps only the first.
 	for _, kind := range []string{"OperatorCheckDegraded", "ControllerUpgradeable", "OperatorCheckWarning"} {
 		condition := cmp.Or(status.Find(d.CR.Status.Conditions, d.Profile.Prefix+kind), &operatorv1.OperatorCondition{})
 		for text := range strings.Lines(condition.Message) {
@@ -122,8 +122,8 @@ func (f *facts) vSphereCloud(d *survey.Driver, message string) Finding {
 	return found
 }
 
-// withoutThin returns those claims of the subject that wait for the operator's class. A claim waits for it if the claim names this class, or if
-// it uses the default class.
+// withoutThin returns those claims of the subject that are not bound, probably because the operator's class is missing. Such a claim names this
+// class, or names no class and the cluster has no default class.
 func (f *facts) withoutThin() []claim {
 	if f.subject == nil {
 		return nil
@@ -133,8 +133,9 @@ func (f *facts) withoutThin() []claim {
 	})
 }
 
-// named reports whether a message of a check names a subject that does not work. If node is true, the check is about nodes, and the message must name
-// the subject's node. Otherwise, the message must name the StorageClass of a claim that is not bound.
+// named reports whether a message of a check names a subject that does not work. Argument "node" is true if the check is about nodes. The message of
+// such a check must contain the name of the subject's node. The message of any other check must contain the StorageClass of a claim that is not
+// bound.
 func (s *subject) named(message string, node bool) bool {
 	words := strings.FieldsFunc(message, isSeparator)
 	if s.works() || node {
@@ -143,8 +144,8 @@ func (s *subject) named(message string, node bool) bool {
 	return slices.ContainsFunc(s.claims, func(one claim) bool { return one.waits() && one.class != nil && slices.Contains(words, one.className) })
 }
 
-// ofVSphere returns errors of the driver and of vCenters (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service, vanilla/controller.go,
-// common/vsphereutil.go and common/commonco/k8sorchestrator/topology.go; the texts of faults come from vim25).
+// ofVSphere returns symptoms for errors of the driver and of vCenters (kubernetes-sigs/vsphere-csi-driver bf8090256, pkg/csi/service,
+// vanilla/controller.go, common/vsphereutil.go and common/commonco/k8sorchestrator/topology.go; the texts of faults come from vim25).
 func ofVSphere() []symptom {
 	of, look := []string{vSphereName}, "oc describe clustercsidriver "+vSphereName
 	return []symptom{{

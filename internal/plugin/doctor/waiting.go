@@ -30,8 +30,8 @@ type waitingPod struct {
 	findings []Finding
 }
 
-// readWaiting checks the pods that wait for volumes: the pods that use the PersistentVolumeClaim of the subject or, if the subject is a node, the
-// node's pods. Without a subject, these are all pods with a volume of a driver.
+// readWaiting checks pods that wait for volumes. If the subject is a node, these are the pods of this node. If the subject is a bound volume, these
+// are the pods that use its PersistentVolumeClaim. Without a subject, these are all pods with a volume of a driver.
 func (r *reader) readWaiting(ctx context.Context) {
 	s, uses := r.subject, r.usesDriver
 	where := client.MatchingFields{"status.phase": string(corev1.PodPending)}
@@ -64,7 +64,8 @@ func (r *reader) readWaiting(ctx context.Context) {
 	}
 }
 
-// isMounted reports whether pods can mount the volume of the subject, a PersistentVolumeClaim, a PersistentVolume or a SharedVolume.
+// isMounted reports whether pods can mount the subject's volume. The subject must be a PersistentVolumeClaim, a PersistentVolume or a SharedVolume,
+// and its claim must be Bound.
 func (s *subject) isMounted() bool {
 	if !slices.Contains([]string{kindClaim, kindVolume, kindShared}, s.kind) || len(s.claims) == 0 || s.claims[0].pvc == nil {
 		return false
@@ -81,8 +82,7 @@ func (r *reader) usesDriver(pod *corev1.Pod) bool {
 	}) || slices.ContainsFunc(pod.Spec.Volumes, func(one corev1.Volume) bool { return known(volume.InlineDriverOf(&one)) })
 }
 
-// readVolumes reads the PersistentVolumes that have failed, the PersistentVolumeClaims that are not Bound, and the drivers of the Bound
-// PersistentVolumeClaims.
+// readVolumes sets the facts about all PersistentVolumes and PersistentVolumeClaims: failed, refused, unbound and driverOf.
 func (r *reader) readVolumes(ctx context.Context) {
 	volumes, claims := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}
 	r.list("PersistentVolumes", func() (plugin.Answer, error) { return r.TryList(ctx, volumes) })
@@ -118,7 +118,7 @@ func (r *reader) readVolumes(ctx context.Context) {
 	slices.Sort(r.unbound)
 }
 
-// provisioner returns the driver that makes volumes of a class. It is empty if there is no such class.
+// provisioner returns the provisioner of a class. If the cluster has no such class, the result is empty.
 func (r *reader) provisioner(class *string) string {
 	for i := range r.classes.items {
 		if class != nil && r.classes.items[i].Name == *class {
@@ -132,8 +132,9 @@ func hasInline(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(one corev1.Volume) bool { return volume.InlineDriverOf(&one) != "" })
 }
 
-// waitsForVolumes reports whether a pod has waited for its volumes, or for a node, for some time. Once the pod has a sandbox, its volumes are
-// mounted (Kubernetes v1.36.3, pkg/kubelet/kubelet.go, SyncPod).
+// waitsForVolumes reports whether a pod has waited for its volumes, or for a node, for at least the time patience. A pod with condition
+// PodReadyToStartContainers does not wait, because the kubelet mounts the volumes before it creates the pod's sandbox (Kubernetes v1.36.3,
+// pkg/kubelet/kubelet.go, SyncPod).
 func waitsForVolumes(pod *corev1.Pod, now time.Time) bool {
 	since := pod.CreationTimestamp.Time
 	for _, one := range pod.Status.Conditions {
@@ -147,7 +148,8 @@ func waitsForVolumes(pod *corev1.Pod, now time.Time) bool {
 	return pod.DeletionTimestamp == nil && isCreating(pod) && now.Sub(since) >= patience
 }
 
-// findingsOf runs the checks for one pod. If the pod has no node, only errors count, because most such pods wait for something else than storage.
+// findingsOf runs the checks for one pod, and drops findings of severity Info. If the pod has no node, findingsOf returns only errors, because most
+// such pods wait for something other than storage.
 func (r *reader) findingsOf(ctx context.Context, pod *corev1.Pod) []Finding {
 	inner := &reader{Cluster: r.Cluster, logs: r.logs, facts: &facts{
 		Survey: r.Survey, now: r.now, classes: r.classes, nodes: r.nodes, csiNodes: r.csiNodes, olm: r.olm,
@@ -162,7 +164,7 @@ func (r *reader) findingsOf(ctx context.Context, pod *corev1.Pod) []Finding {
 	})
 }
 
-// waitingPods makes one finding of each cause why pods wait, and names these pods.
+// waitingPods makes one finding for each cause for which pods wait. The finding names these pods.
 func waitingPods(f *facts) []Finding {
 	var all []Finding
 	pods := map[string][]string{}
@@ -170,8 +172,8 @@ func waitingPods(f *facts) []Finding {
 		for _, found := range one.findings {
 			found.general, found.symptom = false, false
 			if found.level >= ofVolume {
-				// findingsOf has already dropped the findings that another finding about the same pod explains. A finding about another pod must not explain this
-				// finding.
+				// findingsOf has already dropped the findings that another finding about the same pod explains. Give this finding a topic of its own, so that no
+				// finding about another pod explains it.
 				found.topic, found.effects = topicOf("waiting", found.topic, found.Cause), nil
 			}
 			if pods[found.topic] = append(pods[found.topic], one.pod); len(pods[found.topic]) == 1 {

@@ -56,7 +56,7 @@ func daemonSetMissing(f *facts) []Finding {
 	})
 }
 
-// pluginsMissing finds nodes with an unready or missing node pod, for the whole cluster.
+// pluginsMissing finds nodes with an unready or missing node pod, if the user asks about the whole cluster.
 func pluginsMissing(f *facts) []Finding {
 	if f.subject != nil || f.Pods != plugin.Present {
 		return nil

@@ -1,4 +1,5 @@
-// Package drivers implements the command "status": it shows every CSI driver of a cluster on one line, and can wait until all are available.
+// Package drivers implements the command "status". The command shows every CSI driver of a cluster on one line, and can wait until all drivers are
+// available.
 package drivers
 
 import (
@@ -54,7 +55,7 @@ type command struct {
 	*plugin.Plugin
 	*plugin.Cluster
 	options
-	// read means that the wait has read the whole cluster at least once.
+	// read means that method await has read the whole cluster at least once.
 	read bool
 }
 
@@ -82,8 +83,8 @@ func Command(p *plugin.Plugin) *cobra.Command {
 	return c
 }
 
-// survey reads the cluster, and keeps the drivers that the user named. A driver that can't be found is an error, unless the user lacks permission to
-// list the drivers.
+// survey reads the cluster, and keeps the drivers that the user named. If the cluster lacks a named driver, survey returns an error. It returns no
+// error if it could not list all drivers.
 func (c *command) survey(ctx context.Context) (survey.Survey, error) {
 	found, err := survey.Read(ctx, c.Cluster, c.Now())
 	if err != nil || len(c.names) == 0 {
@@ -132,7 +133,7 @@ func (c *command) run(ctx context.Context) error {
 	return waited
 }
 
-// nodes reads the nodes. With --watch, the command does not read nodes, because the nodes of a large cluster take megabytes.
+// nodes lists the nodes, which takes megabytes in a large cluster. So with --watch, the command does not call this method.
 func (c *command) nodes(ctx context.Context, found *survey.Survey) []corev1.Node {
 	if !slices.ContainsFunc(found.Drivers, func(driver survey.Driver) bool { return driver.Nodes != nil }) {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// Unknown is the state of a driver if the user lacks permission to read its status.
+// Unknown is the state of a driver that may have a ClusterCSIDriver which the command could not read.
 const Unknown survey.State = "Unknown"
 
 // Row describes one driver.
@@ -28,7 +28,8 @@ type Row struct {
 	// Ready counts the ready node pods. Nodes counts the nodes that should have a node pod.
 	Ready int32 `json:"ready"`
 	Nodes int32 `json:"nodes"`
-	// Excluded names the nodes that the DaemonSet of the driver does not select, with the reasons. Pods there can't mount volumes of the driver.
+	// Excluded names the nodes that the DaemonSet of the driver does not select, each with the reason. Pods on these nodes can't mount volumes of the
+	// driver.
 	Excluded []string        `json:"excluded,omitempty"`
 	Rollout  *survey.Rollout `json:"rollout,omitempty"`
 	// HeldUp says what the driver waits for, or which problem it has.
@@ -39,11 +40,11 @@ type Row struct {
 type Report struct {
 	Drivers       []Row          `json:"drivers"`
 	MissingRights []plugin.Right `json:"missingRights,omitempty"`
-	// NotRead lists failed requests, and what the folder of --from lacks.
+	// NotRead lists the errors of failed requests, and the kinds of which the folder of --from may lack objects.
 	NotRead []string `json:"notRead,omitempty"`
 }
 
-// rows returns a row for each driver; drivers with a ClusterCSIDriver come first.
+// rows returns a row for each driver. Drivers with a ClusterCSIDriver come first.
 func rows(found survey.Survey) []Row {
 	var own, others []Row
 	for _, driver := range found.Drivers {
@@ -69,7 +70,7 @@ func rowOf(driver survey.Driver, found survey.Survey) Row {
 	}
 	switch {
 	case row.State == survey.ThirdParty && !found.CRs.Known():
-		// Perhaps the driver has a ClusterCSIDriver that the user can't see, so do not call the driver third-party.
+		// The driver may have a ClusterCSIDriver that the command could not read. So do not call the driver third-party.
 		row.State = Unknown
 	case row.State == survey.ThirdParty && driver.Name == awsefs.Name && strings.HasPrefix(driver.Holder(), survey.HelmRelease):
 		row.HeldUp = driver.Holder() + " runs the driver: see docs/guide/from-the-helm-chart.md"
@@ -83,7 +84,8 @@ func rowOf(driver survey.Driver, found survey.Survey) Row {
 	return row
 }
 
-// addExcluded adds the nodes that the driver's DaemonSet does not select. It omits nodes of another operating system, such as Windows.
+// addExcluded adds the nodes that the driver's DaemonSet does not select. It omits nodes that the DaemonSet excludes because of their operating
+// system, such as Windows.
 func (r *Row) addExcluded(found survey.Survey, nodes []corev1.Node) {
 	at := slices.IndexFunc(found.Drivers, func(driver survey.Driver) bool { return driver.Name == r.Driver })
 	for i := range nodes {
@@ -97,7 +99,7 @@ func (r *Row) addExcluded(found survey.Survey, nodes []corev1.Node) {
 	}
 }
 
-// Escape sequences of colours, all of one length so that columns align.
+// Escape sequences of colours. All have the same length, so that the columns of a table align.
 const (
 	plain  = "\x1b[39m"
 	red    = "\x1b[31m"
@@ -162,8 +164,8 @@ func shorten(text string) string {
 	return string(letters[:widest-1]) + "…"
 }
 
-// pending returns the names of the drivers that are not available yet, with the reasons. It also counts all drivers with a ClusterCSIDriver, except
-// unmanaged drivers. Removed drivers count, but are not pending.
+// pending returns a text for each driver that is not available yet, with its state. Result "wanted" is the number of drivers with a ClusterCSIDriver
+// that is not Unmanaged. A driver in state Removed counts in "wanted", and is not pending.
 func pending(found survey.Survey) (names []string, wanted int) {
 	for _, driver := range found.Drivers {
 		if driver.CR == nil || driver.CR.Spec.ManagementState == operatorv1.Unmanaged {

@@ -11,8 +11,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin/survey"
 )
 
-// actions says what the user must do before drivers become available. If there is nothing to do, the result is empty. actions skips a driver whose
-// status is about an earlier generation of the ClusterCSIDriver, because the user may already have acted.
+// actions returns a text that says what the user must do before drivers become available. If there is nothing to do, the result is empty. actions
+// skips a driver whose status is about an earlier generation of the ClusterCSIDriver, because the user may already have acted.
 func actions(found survey.Survey) string {
 	var all []string
 	for _, driver := range found.Drivers {
@@ -42,7 +42,7 @@ func (c *command) await(ctx context.Context) (survey.Survey, error) {
 			return false, errors.New("wait: you lack permission to list ClusterCSIDrivers; see: " +
 				"oc auth can-i list clustercsidrivers.operator.openshift.io")
 		}
-		// The user may have acted a moment ago: give the operator one more poll before the wait fails.
+		// Fail only if two polls in a row find the same required action, because the user may have acted a moment ago.
 		text := actions(found)
 		if text != "" && text == before {
 			return false, &plugin.ExitError{Code: plugin.Wrong, Err: errors.New("the wait ends only when you act: " + text)}

@@ -99,7 +99,7 @@ func printReport(p *plugin.Plugin, report efscleanup.Report) error {
 	return nil
 }
 
-// summary returns a sentence about what is left, and what to do next.
+// summary returns a sentence that says which objects are left, and what the user should do next.
 func summary(report efscleanup.Report) string {
 	whose := fmt.Sprintf("cluster %s in region %s of account %s", report.InfraID, report.Region, report.Account)
 	refused := report.Count(efscleanup.Refused)

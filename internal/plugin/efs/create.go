@@ -98,7 +98,7 @@ func (o *createFlags) check() error {
 	return create.CheckName(o.Name)
 }
 
-// sentence returns a sentence about a finished share, and where the share is.
+// sentence returns a sentence that describes a finished share and its place.
 func sentence(share create.Share) string {
 	where := "regional"
 	if share.Zone != "" {

@@ -1,5 +1,5 @@
-// Package efs has two commands for Amazon EFS itself, which need no cluster. Command cleanup deletes the EFS resources of a destroyed cluster, and
-// command create makes shares for tests.
+// Package efs has two commands that change objects in Amazon EFS and need no cluster. Command cleanup deletes the EFS resources of a destroyed
+// cluster. Command create makes shares for tests.
 package efs
 
 import (
@@ -49,7 +49,7 @@ type common struct {
 	patience, poll, maxBackoff *time.Duration
 }
 
-// add adds the common flags to a command. Each command describes --timeout and --poll itself.
+// add adds the common flags to a command. Arguments "timeout" and "poll" are the help texts of flags --timeout and --poll.
 func (c common) add(flags *pflag.FlagSet, timeout, poll string) {
 	flags.StringVar(c.infraID, "infra-id", "",
 		"whole infrastructure `ID` of the cluster: .status.infrastructureName of Infrastructure cluster, or infraID in metadata.json")

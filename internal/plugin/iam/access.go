@@ -14,7 +14,7 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// access has the CredentialsRequest of one workload, and all objects of the driver.
+// access has the CredentialsRequest of one workload, and all rendered objects of the driver.
 type access struct {
 	request *cloudcredentialv1.CredentialsRequest
 	objects []client.Object

@@ -19,7 +19,7 @@ import (
 // policyVersion is the version of the IAM policy language.
 const policyVersion = "2012-10-17"
 
-// Policy says for which actions a role or user has permission.
+// Policy is the IAM document that lists the actions for which a role or user has permission.
 type Policy struct {
 	Version   string
 	Statement []Statement
@@ -47,7 +47,7 @@ type TrustStatement struct {
 	Condition map[string]map[string]any
 }
 
-// TrustOptions select a role.
+// TrustOptions are the inputs of TrustOf.
 type TrustOptions struct {
 	Workload driver.Workload
 	// Account is the ID of the AWS account. Provider is the issuer of the cluster's tokens, without https://.
@@ -102,7 +102,7 @@ func TrustOf(options TrustOptions) (Trust, error) {
 	}}}, nil
 }
 
-// check rejects values with which the document would be valid, but match no token.
+// check rejects invalid options. AWS would accept a document with some of these options, but no token of the cluster would match the document.
 func (o TrustOptions) check() error {
 	if !regexp.MustCompile(`^[0-9]{12}$`).MatchString(o.Account) {
 		return fmt.Errorf("--account %q: the ID of an AWS account has 12 digits", o.Account)

@@ -1,5 +1,5 @@
 // Package install installs and uninstalls the AWS EFS CSI driver. It applies the same objects that an administrator would apply by hand from the
-// files of bundle/install. Before that, it runs preflight checks. Afterwards, it shows progress until the driver is available.
+// files of bundle/install. Before it applies the objects, it runs preflight checks. After that, it shows progress until the driver is available.
 package install
 
 import (
@@ -95,7 +95,7 @@ const (
 // Plan lists the checks and the objects. A Plan can't apply the objects.
 type Plan struct {
 	Checks []Check `json:"checks"`
-	// Objects are in the order in which the command applies them.
+	// Objects are the objects to apply, in the order in which the command applies them.
 	Objects []*unstructured.Unstructured `json:"objects"`
 }
 
@@ -160,7 +160,7 @@ func (p Plan) rows(withObjects bool) [][]string {
 	return append(rows, []string{""})
 }
 
-// applyAll applies the objects in order. An existing object keeps the fields that applyAll does not set.
+// applyAll applies the objects in order. It uses server-side apply, so an existing object keeps the fields that applyAll does not set.
 func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, objects []*unstructured.Unstructured) error {
 	bar := p.Progress()
 	defer bar.End()
@@ -176,9 +176,10 @@ func applyAll(ctx context.Context, p *plugin.Plugin, cluster client.Client, obje
 // progress says how far the installation is.
 type progress struct {
 	installedCSV, phase, message string
-	// approve is the command that approves the InstallPlan, if OLM waits for an approval. Otherwise, it is empty.
+	// approve is the command that approves the InstallPlan. It is empty if OLM does not wait for an approval.
 	approve string
-	// degraded means that the driver works, that no roll-out is under way, and that the operator reports a problem.
+	// available means that the driver works, that no roll-out is under way, and that the operator reports no problem. degraded means that the driver
+	// works, that no roll-out is under way, and that the operator reports a problem.
 	available, degraded bool
 	// action says what the user must do before the operator can continue. It is empty if the user need not act.
 	action string
@@ -187,7 +188,7 @@ type progress struct {
 // steps is the number of steps of an installation.
 const steps = 3
 
-// step returns the number of finished steps, and what the command waits for. It is pure.
+// step returns the number of finished steps, and a text that says what the command waits for. It makes no requests.
 func (p progress) step() plugin.Step {
 	made := plugin.Step{Total: steps, State: p.message}
 	switch {
@@ -232,7 +233,8 @@ func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) 
 	if _, err = cluster.Find(ctx, client.ObjectKey{Name: awsefs.Name}, cr); err != nil {
 		return found, err
 	}
-	// Condition Available alone is not enough. It is also True while pods wait for credentials, and it can be left from an earlier installation.
+	// Condition Available alone does not show that the driver works. It is also True while pods wait for credentials, and its value can come from an
+	// earlier installation.
 	driver := survey.Driver{CR: cr}
 	found.message = driver.HeldUp()
 	progressing := status.Find(cr.Status.Conditions, status.Progressing)
@@ -245,8 +247,8 @@ func progressOf(ctx context.Context, cluster *plugin.Cluster, namespace string) 
 	return found, nil
 }
 
-// approvalOf returns the command that approves the InstallPlan of a Subscription, if OLM waits for that. OpenShift's console reads the same condition
-// (openshift/console, operator-lifecycle-manager, upgradeRequiresApproval).
+// approvalOf returns the command that approves the InstallPlan of a Subscription. If OLM does not wait for an approval, the result is empty.
+// OpenShift's console reads the same condition (openshift/console, operator-lifecycle-manager, upgradeRequiresApproval).
 func approvalOf(subscription *unstructured.Unstructured) string {
 	plan, _, _ := unstructured.NestedString(subscription.Object, "status", "installPlanRef", "name")
 	conditions, _, _ := unstructured.NestedSlice(subscription.Object, "status", "conditions")

@@ -11,21 +11,21 @@ import (
 	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
-// Left is an object that an uninstallation leaves, with the command that deletes it.
+// Left is an object that remains after an uninstallation. Command is the command that deletes it.
 type Left struct {
 	Object  string `json:"object"`
 	Command string `json:"command"`
 }
 
-// leaving is a kind of objects that OLM or an administrator has applied for the operator, or that the operator leaves.
+// leaving describes objects of one kind that can remain after an uninstallation. OLM, an administrator or the operator created them.
 type leaving struct {
 	group, version, kind string
-	// resource is the name of the kind in a command. namespace is empty for objects of the whole cluster.
+	// resource is the name of the kind in a command of oc. namespace is empty for cluster-scoped objects.
 	resource, namespace string
 	names               []string
 }
 
-// leavings returns the kinds of objects that stay after an uninstallation, in the order in which an administrator deletes the objects. The CRD comes
+// leavings describes the objects that can remain after an uninstallation, in the order in which an administrator should delete them. The CRD comes
 // last, because Kubernetes deletes all SharedVolumes with it.
 func leavings(namespace string) []leaving {
 	const (
@@ -46,13 +46,13 @@ func leavings(namespace string) []leaving {
 		{console, "v1", "ConsoleCLIDownload", "consoleclidownloads", "", []string{"oc-storage"}},
 		{console, "v1", "ConsoleQuickStart", "consolequickstarts", "", []string{"aws-efs-install", "aws-efs-first-volume", "aws-efs-one-zone"}},
 		{console, "v1", "ConsoleYAMLSample", "consoleyamlsamples", "", []string{"aws-efs-storageclass", "aws-efs-pvc", "aws-efs-sharedvolume"}},
-		// OLM deletes the operator's rights before the operator can release its Lease.
+		// The Lease remains, because OLM deletes the operator's permissions before the operator can release the Lease.
 		{"coordination.k8s.io", "v1", "Lease", "leases", namespace, []string{awsefs.Operator + "-lock"}},
 		{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", "", []string{"sharedvolumes.aws-efs.managed.openshift.io"}},
 	}
 }
 
-// Leavings names all objects that can stay after an uninstallation, in the order in which an administrator deletes the objects.
+// Leavings returns all objects that can remain after an uninstallation, in the order in which an administrator should delete them.
 func Leavings(namespace string) []Left {
 	var all []Left
 	for _, one := range leavings(namespace) {

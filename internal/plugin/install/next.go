@@ -32,7 +32,8 @@ func again(wanted options) string {
 	return line
 }
 
-// diagnose prints what doctor finds. It ignores the exit code of doctor, because the installation is unfinished in any case.
+// diagnose runs the command "doctor", and prints its output to stderr. It ignores the exit code of doctor, because the installation is unfinished in
+// any case.
 func diagnose(ctx context.Context, p *plugin.Plugin) {
 	_, _ = fmt.Fprintln(p.Streams.ErrOut, "The driver is not available yet. \"oc storage doctor\" says:")
 	quiet := *p

@@ -36,30 +36,32 @@ func groupKind() schema.GroupVersionKind {
 
 // seen is the observed state that an installation depends on.
 type seen struct {
-	// denied has the kinds that the user lacks permission to read. The fields below for these kinds are unknown, not empty.
+	// denied has the kinds that the user lacks permission to read. For such a kind, an empty field below does not mean that the objects do not exist.
 	denied map[string]bool
-	// hasOLM means that the cluster serves the kind Subscription. hasDrivers means that it serves the kind ClusterCSIDriver.
+	// hasOLM means that the cluster serves the kind Subscription. hasDrivers means that the cluster serves the kind ClusterCSIDriver. Both fields are
+	// false if the user lacks permission to list the kind.
 	hasOLM, hasDrivers bool
 	infrastructure     *configv1.Infrastructure
 	// version is the version of OpenShift. It is nil if unknown.
 	version *version.Version
 	// issuer is the issuer of ServiceAccount tokens in a cluster with STS. It is empty in all other clusters.
 	issuer string
-	// noConsole means that the release has the capability Console, and that the cluster has not enabled it.
+	// noConsole means that the cluster has no web console, because it has not enabled the release's capability Console.
 	noConsole bool
 	// approval is installPlanApproval of the Subscription that the installation would apply. It is empty if the Subscription does not exist, or does not
 	// set the field.
 	approval string
 	// credentials is nil if the cluster has no cloud-credential-operator.
 	credentials *operatorv1.CloudCredential
-	// groups are the OperatorGroups of the namespace. subscriptions has the Subscriptions to all EFS operators: it maps namespace/name to the
-	// catalog.
+	// groups are the OperatorGroups in the namespace of the installation. subscriptions has the Subscriptions to EFS operators in all namespaces. It
+	// maps the namespace/name of a Subscription to its catalog.
 	groups        []string
 	subscriptions map[string]string
-	// csiDriver is the CSIDriver. It exists if any owner has installed an EFS driver, and is nil otherwise. The field driver below is the
-	// ClusterCSIDriver.
+	// csiDriver is the CSIDriver of EFS, which exists if any owner has installed an EFS driver. It is nil if the CSIDriver does not exist. Field
+	// "driver" below is the ClusterCSIDriver.
 	csiDriver *storagev1.CSIDriver
-	// plugins are the DaemonSets that run the driver on the nodes, as namespace/name. charted means that Helm or kustomize installed one of them.
+	// plugins are the DaemonSets that run an EFS driver on the nodes, as namespace/name. charted means that Helm or kustomize installed one of these
+	// DaemonSets.
 	plugins []string
 	charted bool
 
@@ -126,7 +128,7 @@ func (s *seen) findPlugins(ctx context.Context, c *plugin.Cluster) error {
 	return nil
 }
 
-// readCluster reads single objects. If an object does not exist, or the user can't read it, its field stays nil or empty.
+// readCluster reads single objects. If an object does not exist, or the user lacks permission to read it, its field stays nil or empty.
 func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster, namespace string) error {
 	infrastructure, release := &configv1.Infrastructure{}, &configv1.ClusterVersion{}
 	authentication, credential := &configv1.Authentication{}, &operatorv1.CloudCredential{}
@@ -163,7 +165,7 @@ func lacksConsole(found configv1.ClusterVersionCapabilitiesStatus) bool {
 		!slices.Contains(found.EnabledCapabilities, configv1.ClusterVersionCapabilityConsole)
 }
 
-// note records a kind that the user lacks permission to read. It reports whether the object was read.
+// note takes the Answer to a read of a kind, and records the kind if the user lacks permission to read it. It reports whether the Answer is Present.
 func (s *seen) note(kind string, answer plugin.Answer) bool {
 	if answer == plugin.Denied {
 		s.denied[kind] = true
@@ -171,7 +173,8 @@ func (s *seen) note(kind string, answer plugin.Answer) bool {
 	return answer == plugin.Present
 }
 
-// lacks returns a sentence that names those kinds that the user lacks permission to read. If there are none, it is empty.
+// lacks returns a sentence that names those of the given kinds that the user lacks permission to read. If the user has all these permissions, the
+// sentence is empty.
 func (s *seen) lacks(kinds ...string) string {
 	var found []string
 	for _, kind := range kinds {
@@ -194,8 +197,8 @@ func versionOf(text string) *version.Version {
 	return version.MajorMinor(found.Major(), found.Minor())
 }
 
-// listOf lists objects of a kind that our scheme does not have. If the cluster does not serve the kind, or the user can't list it, the result is
-// nil.
+// listOf lists objects of a kind that our scheme does not have. If the cluster does not serve the kind, or the user lacks permission to list it, the
+// result is nil.
 func (s *seen) listOf(ctx context.Context, c *plugin.Cluster, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

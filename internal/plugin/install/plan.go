@@ -24,7 +24,7 @@ import (
 // Check is the result of one preflight check.
 type Check struct {
 	Name string `json:"name"`
-	// State is ok, missing or unknown. If the state is missing, the command does not install.
+	// State is ok, missing or unknown. If the state of a check is "missing", the command installs nothing.
 	State string `json:"state"`
 	// Text says what the check found, and what to do.
 	Text string `json:"text"`
@@ -44,7 +44,7 @@ type request struct {
 	approval string
 }
 
-// preflight runs all checks. It continues after a failed check, so that the user sees all problems in one run. It is pure.
+// preflight runs all checks. It continues after a failed check, so that the user sees all problems in one run. It makes no requests.
 func preflight(s seen, wanted request) []Check {
 	return []Check{
 		checkAPI(s), checkPlatform(s), checkVersion(s), checkConsole(s), checkOLM(s), checkOthers(s, wanted), checkNamespace(s, wanted),
@@ -96,7 +96,8 @@ func checkVersion(s seen) Check {
 	return Check{"version", ok, "OpenShift " + s.version.String()}
 }
 
-// checkConsole finds a cluster without the console's kinds. The bundle has objects of these kinds, so OLM would refuse all of the bundle.
+// checkConsole finds a cluster that does not serve the kinds of OpenShift's console. OLM would refuse the whole bundle in such a cluster, because the
+// bundle has objects of these kinds.
 func checkConsole(s seen) Check {
 	switch lacks := s.lacks("ClusterVersion"); {
 	case lacks != "":
@@ -164,7 +165,8 @@ func checkNamespace(s seen, wanted request) Check {
 	return Check{"namespace", ok, wanted.namespace + " exists"}
 }
 
-// usesSTS reports whether the cluster uses STS. In such a cluster, nothing mints keys, and the pods need IAM roles.
+// usesSTS reports whether the cluster uses STS. In such a cluster, the cloud-credential-operator does not create access keys, so the driver's pods
+// need IAM roles.
 func (s seen) usesSTS() bool { return s.issuer != "" }
 
 func checkCredentials(s seen, wanted request) Check {
@@ -222,7 +224,7 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 			return nil, fmt.Errorf("read %s: %w", path.Base(file), err)
 		}
 		if object.GetKind() == "OperatorGroup" && len(s.groups) > 0 {
-			// With a second OperatorGroup in the namespace, OLM would stop all operators there.
+			// The namespace already has an OperatorGroup. With a second OperatorGroup, OLM would stop all operators in the namespace.
 			continue
 		}
 		move(object, wanted.namespace)
@@ -239,8 +241,8 @@ func objectsOf(folder fs.FS, s seen, wanted request) ([]*unstructured.Unstructur
 	return append(objects, driver), nil
 }
 
-// fileFor returns the path of the file for the cluster's version. For a version before 4.21, this is the file of the same name in folder before-4.21,
-// if that file exists.
+// fileFor returns the path of the file to apply in this cluster. For a version of OpenShift before 4.21, this is the file of the same name in folder
+// before-4.21, if such a file exists.
 func (s seen) fileFor(folder fs.FS, file string) string {
 	older := path.Join(path.Dir(file), "before-4.21", path.Base(file))
 	if _, err := fs.Stat(folder, older); err == nil && s.version != nil && s.version.LessThan(firstWithCatalog()) {
@@ -259,7 +261,7 @@ func move(object *unstructured.Unstructured, namespace string) {
 	}
 }
 
-// addRoles makes the Subscription set the roles in the operator's environment.
+// addRoles writes the roles into the Subscription. OLM then sets them as environment variables of the operator.
 func addRoles(subscription *unstructured.Unstructured, wanted request) error {
 	var env []any
 	for _, one := range []struct{ name, value string }{{"ROLEARN", wanted.controllerRole}, {"NODE_ROLEARN", wanted.nodeRole}} {
@@ -276,7 +278,7 @@ func addRoles(subscription *unstructured.Unstructured, wanted request) error {
 	return nil
 }
 
-// setApproval sets installPlanApproval of the Subscription. If the field is not set, OLM takes Automatic.
+// setApproval sets installPlanApproval of the Subscription. If the approval is empty, setApproval leaves the field unset, and OLM uses Automatic.
 func setApproval(subscription *unstructured.Unstructured, approval string) error {
 	if approval == "" {
 		return nil

@@ -59,9 +59,9 @@ func uninstallEFS(p *plugin.Plugin) *cobra.Command {
 	return made
 }
 
-// Remains lists what blocks an uninstallation, and what remains after it.
+// Remains lists the pods that block an uninstallation, and the objects that remain after it.
 type Remains struct {
-	// Users are the pods that use volumes. While there are such pods, the command does not uninstall.
+	// Users are the pods that use volumes of the driver. The command does not uninstall the driver while such pods exist.
 	Users []string `json:"users"`
 	// Volumes are the PersistentVolumes of the driver, which the command does not delete.
 	Volumes []string `json:"volumes"`
@@ -70,7 +70,7 @@ type Remains struct {
 	// Subscription and CSV are the operator's objects, which the command does not delete. They are empty if they do not exist.
 	Subscription string `json:"subscription,omitempty"`
 	CSV          string `json:"csv,omitempty"`
-	// Left has all other objects that OLM or an administrator has applied for the operator, and the operator's Lease.
+	// Left has the remaining objects that OLM or an administrator has applied for the operator, and the operator's Lease.
 	Left []Left `json:"left,omitempty"`
 }
 
@@ -173,7 +173,7 @@ func remove(ctx context.Context, p *plugin.Plugin, c *plugin.Cluster, cr *operat
 	})
 }
 
-// removalMessage returns what the operator waits for, according to condition Progressing.
+// removalMessage returns a text from condition Progressing that says what the operator waits for.
 func removalMessage(cr *operatorv1.ClusterCSIDriver) string {
 	condition := status.Find(cr.Status.Conditions, status.Progressing)
 	if condition == nil {
@@ -182,7 +182,7 @@ func removalMessage(cr *operatorv1.ClusterCSIDriver) string {
 	return cmp.Or(condition.Message, condition.Reason)
 }
 
-// rows list what is left, and the commands that delete it.
+// rows returns the lines of the output: the objects that remain, and the commands that delete them.
 func (r Remains) rows() [][]string {
 	rows := [][]string{{"The operator's driver is uninstalled. This remains:"}}
 	for _, other := range r.Others {

@@ -16,11 +16,12 @@ import (
 // deleter deletes the items of a plan. The command creates it only after the user's confirmation.
 type deleter struct {
 	cluster client.Client
-	// cloud is nil if the command does not ask AWS.
+	// cloud is the client for AWS. It is nil without --account.
 	cloud   cloud
 	infraID string
 	drivers map[string]bool
-	// used reads again which access points the cluster uses. Its error says why no access point can be deleted.
+	// used is a function that reads again which access points the cluster uses. If it returns an error, deleter deletes no access points, and reports
+	// this error for each of them.
 	used func(ctx context.Context) (map[string]bool, error)
 }
 

@@ -39,7 +39,7 @@ type cloud interface {
 	DeleteAccessPoint(ctx context.Context, id string) error
 }
 
-// sources are the inputs other than the objects of the cluster.
+// sources are functions that return the inputs other than the objects of the cluster. Tests replace them.
 type sources struct {
 	connect      func(ctx context.Context, region string) (cloud, error)
 	predecessors func(ctx context.Context, cluster *plugin.Cluster) ([]migration.PlannedObject, error)
@@ -143,8 +143,8 @@ func run(ctx context.Context, p *plugin.Plugin, cluster *plugin.Cluster, from so
 	return err
 }
 
-// observe reads AWS before the cluster. So if an access point in the list is in use, its PersistentVolume already exists when observe reads the
-// cluster.
+// observe lists the access points in AWS before it reads the cluster. So if an access point of the list is in use, its PersistentVolume already
+// exists when observe reads the cluster.
 func observe(ctx context.Context, c *plugin.Cluster, from sources, account string) (seen, cloud, error) {
 	found := seen{drivers: map[string]bool{}}
 	for _, one := range all.Drivers() {
@@ -163,7 +163,8 @@ func observe(ctx context.Context, c *plugin.Cluster, from sources, account strin
 	return found, connected, nil
 }
 
-// readCluster reads volumes, and the PVCs for which a driver may be provisioning volumes at this moment.
+// readCluster reads the objects that can use an access point: PersistentVolumes and SharedVolumes. It also reads PVCs and StorageClasses, because a
+// driver may be creating an access point for a PVC at this moment.
 func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster) error {
 	volumes, pvcs, classes, shares := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{},
 		&v1alpha1.SharedVolumeList{}

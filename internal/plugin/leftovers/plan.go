@@ -30,7 +30,7 @@ type seen struct {
 	infraID string
 	// predecessors are the objects that a migration still has to delete.
 	predecessors []migration.PlannedObject
-	// notes say what the command did not check.
+	// notes has sentences that say what the command did not check.
 	notes []string
 }
 
@@ -46,7 +46,7 @@ type Item struct {
 	Name string `json:"name"`
 	// Of is the driver of a PersistentVolume, the file system of an access point, or the namespace of another object.
 	Of string `json:"of,omitempty"`
-	// Why says why the object is a leftover. Kept says why the command does not delete it, and is empty if the command deletes it.
+	// Why says why the object is a leftover. Kept says why --delete does not delete the object. Kept is empty if --delete deletes the object.
 	Why  string `json:"why"`
 	Kept string `json:"kept,omitempty"`
 
@@ -116,7 +116,8 @@ func volumeItem(pv *corev1.PersistentVolume, drivers map[string]bool) (Item, boo
 	return item, true
 }
 
-// pending returns the name of a PVC for which the driver may be creating an access point at this moment.
+// pending returns the name of a PVC for which the driver may be creating an access point at this moment. If no PVC waits for a volume, the name is
+// empty.
 func (s seen) pending() string {
 	ours := map[string]bool{}
 	for _, class := range s.classes {

@@ -73,7 +73,7 @@ func planCommand(p *plugin.Plugin) *cobra.Command {
 	return plugin.ReadsFolders(command)
 }
 
-// planOf makes the plan. installed is true if the ClusterCSIDriver exists in the cluster or folder.
+// planOf makes the plan. Result "installed" is true if the ClusterCSIDriver exists in the cluster or folder.
 func planOf(ctx context.Context, p *plugin.Plugin, wanted options) (plan migration.Plan, installed bool, err error) {
 	d := awsefs.Driver()
 	var source Source

@@ -16,8 +16,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube"
 )
 
-// Plan returns what an operator in the namespace would do. If namespace is empty, Plan uses the namespace of the running operator, or else the
-// namespace of the predecessor. Plan assumes the operator's default settings.
+// Plan returns the changes that an operator in the namespace would make. If namespace is empty, Plan uses the namespace of the running operator, or
+// else the namespace of the predecessor. Plan assumes the operator's default settings.
 func Plan(ctx context.Context, source Source, d driver.Driver, namespace string) (migration.Plan, error) {
 	controller, err := previewer(ctx, source, d, namespace)
 	if err != nil {
@@ -66,7 +66,7 @@ func previewer(ctx context.Context, source Source, d driver.Driver, namespace st
 	return controller, err
 }
 
-// addSharedVolumes adds the changes to SharedVolumes, their PVs and their PVCs.
+// addSharedVolumes adds to the plan the SharedVolumes, PVs and PVCs that the operator would adopt.
 func addSharedVolumes(ctx context.Context, reader client.Client, plan *migration.Plan) error {
 	changed, err := sharedvolume.Preview(ctx, reader)
 	if err != nil {

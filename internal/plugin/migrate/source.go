@@ -31,7 +31,7 @@ type Source struct {
 	may         func(context.Context, client.ObjectKey, authorizationv1.ResourceAttributes) (bool, error)
 }
 
-// FromCluster makes a Source that reads a running cluster. The Source can check an account's permissions, but it can't write.
+// FromCluster makes a Source that reads a running cluster. The Source can ask whether a ServiceAccount has a permission. It can't write.
 func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 	preflight := kube.Preflight{Live: cluster, Mapper: cluster.RESTMapper()}
 	kinds, err := watch.ServedKinds(preflight, d)
@@ -42,8 +42,8 @@ func FromCluster(cluster client.Client, d driver.Driver) (Source, error) {
 	return Source{cluster: readOnly{cluster}, kinds: kinds, constraints: constraints, may: migration.AskAccess(cluster)}, err
 }
 
-// fromFolder makes a Source that reads a folder or an archive. If the folder has an Infrastructure, the cluster is OpenShift. installed is true if
-// the folder has the ClusterCSIDriver.
+// fromFolder makes a Source that reads a folder or an archive. If the folder has an Infrastructure, fromFolder assumes that the cluster is OpenShift.
+// Result "installed" is true if the folder has the ClusterCSIDriver.
 func fromFolder(ctx context.Context, path string, d driver.Driver, warn func(string)) (found Source, installed bool, err error) {
 	scheme, err := kube.Scheme()
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 // mostInArchive limits the unpacked size of an archive, because a small archive can unpack to any size.
 const mostInArchive = 2 << 30
 
-// isArchive reports whether a file is an archive as "oc storage collect" writes it.
+// isArchive reports whether the name of a file is that of a compressed tar archive. "oc storage collect" writes such archives.
 func isArchive(path string) bool {
 	return strings.HasSuffix(path, ".tar.gz") || strings.HasSuffix(path, ".tgz")
 }
 
-// readArchive reads the objects and the logs of an archive without unpacking it to disk, and counts the files with objects.
+// readArchive reads the objects and the logs of an archive without unpacking the archive to disk. Result "files" is the number of files with objects.
 func (f *Folder) readArchive(path string) (files int, err error) {
 	file, err := os.Open(path) //nolint:gosec // The user names the file.
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrReadOnly is the error of every request that does not read objects.
+// ErrReadOnly is the error of the client for every request other than Get and List.
 var ErrReadOnly = errors.New("a must-gather folder is read-only")
 
-// Client returns a client that reads the folder, for code that needs a client with all methods. Every request that does not read objects returns
-// ErrReadOnly.
+// Client returns a client that reads the folder, for code that needs a client with all methods. For every request other than Get and List, the client
+// returns ErrReadOnly.
 func (f *Folder) Client() (client.Client, error) {
 	made, err := client.New(&rest.Config{}, client.Options{
 		HTTPClient: &http.Client{Transport: refusing{}}, Scheme: f.scheme, Mapper: f.mapper(),

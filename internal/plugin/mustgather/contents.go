@@ -13,15 +13,16 @@ import (
 // ContentsFile is the name of the file in which "oc storage collect" lists what it has read.
 const ContentsFile = "contents.json"
 
-// Contents says which kinds an archive has. An object of such a kind that is not in the archive did not exist.
+// Contents lists the kinds of which an archive has all objects, within the kind's Scope. If an object of such a kind is not in the archive, the
+// object did not exist in the cluster.
 type Contents struct {
 	Time time.Time `json:"time"`
-	// Namespaces are the namespaces of drivers and their operators. Kinds with Scope InNamespaces are complete only there.
+	// Namespaces are the namespaces of drivers and their operators. Kinds with Scope InNamespaces are complete only in these namespaces.
 	Namespaces []string `json:"namespaces"`
 	Kinds      []Kind   `json:"kinds"`
 }
 
-// Kind is a kind that was read completely, within its Scope.
+// Kind is a kind of which "oc storage collect" has read all objects within the Scope.
 type Kind struct {
 	Group string `json:"group,omitempty"`
 	Kind  string `json:"kind"`
@@ -47,9 +48,9 @@ func (f *Folder) takeContents(name string, data []byte) {
 	f.dated(found.Time)
 }
 
-// Lacks reports whether the folder may lack objects of a kind in a namespace, so that an absent object proves nothing. An empty namespace stands for
-// the whole cluster. Without a list of contents, the folder counts as complete for a kind if it has at least one object of this kind
-// in the namespace.
+// Lacks reports whether the folder may lack objects of a kind in a namespace. If it may, an absent object does not prove that the object did not
+// exist. An empty namespace stands for the whole cluster. Without a list of contents, the folder counts as complete for a kind if it has at least one
+// object of this kind in the namespace.
 func (f *Folder) Lacks(kind schema.GroupKind, namespace string) bool {
 	if f.contents != nil {
 		i := slices.IndexFunc(f.contents.Kinds, func(one Kind) bool { return one.Group == kind.Group && one.Kind == kind.Kind })

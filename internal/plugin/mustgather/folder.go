@@ -1,5 +1,5 @@
-// Package mustgather reads Kubernetes objects from a folder or an archive instead of from an API server. "oc storage collect", "oc adm must-gather"
-// or "oc adm inspect" has made the folder, or the folder contains output of "kubectl get -o yaml".
+// Package mustgather reads Kubernetes objects from a folder or an archive instead of from an API server. The folder or archive was written by "oc
+// storage collect", "oc adm must-gather" or "oc adm inspect", or it contains output of "kubectl get -o yaml".
 //
 // Names of files and folders differ between tools and versions. So the package reads every *.yaml, *.yml and *.json, and identifies objects by their
 // content.
@@ -30,8 +30,9 @@ type Folder struct {
 	contents *Contents
 }
 
-// Open reads all objects in the folder or .tar.gz file, at any depth, whose kind the scheme knows. It skips files that it can't read: Skipped lists
-// them. A file that is too large is an error, because users could overlook that its objects are missing.
+// Open reads all objects in the folder or .tar.gz file, at any depth, whose kind the scheme knows. It skips files that it can't read. Method Skipped
+// lists these files. If a file is too large, Open returns an error, because users could overlook that the objects of a skipped large file are
+// missing.
 func Open(dir string, scheme *runtime.Scheme) (*Folder, error) {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

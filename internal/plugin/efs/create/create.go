@@ -28,7 +28,7 @@ type creation struct {
 	cloud cloud
 }
 
-// Run creates the missing objects of a share, and waits until they are available. A second run with the same name changes nothing.
+// Run creates the missing objects of a share, and waits until they are available. If all objects exist, Run changes nothing.
 func Run(ctx context.Context, options Options) (Share, error) {
 	if err := options.complete(); err != nil {
 		return Share{}, err
@@ -105,7 +105,7 @@ func kindOf(zone string) string {
 	return "One Zone in " + zone
 }
 
-// securityGroup finds the security group of the share, or creates it. It also makes the group allow NFS from the VPC.
+// securityGroup finds the security group of the share, or creates it. It also makes sure that the group's rules allow NFS from the VPC.
 func (c *creation) securityGroup(ctx context.Context, vpc aws.VPC) (string, error) {
 	id, err := c.findGroup(ctx, vpc.ID)
 	if err != nil {
@@ -213,7 +213,7 @@ func (c *creation) mountTarget(ctx context.Context, fileSystem, group string, su
 	return nil
 }
 
-// WaitError means that AWS took longer than Patience. No request has failed.
+// WaitError means that the objects were not available in AWS after the time Patience. No request has failed.
 type WaitError struct {
 	Patience time.Duration
 	What     string

@@ -15,7 +15,7 @@ import (
 // internalTag marks the subnets in which installers put nodes.
 const internalTag = "kubernetes.io/role/internal-elb"
 
-// network has one subnet for a mount target in each zone, sorted by zone.
+// network has the VPC of a share, and the subnets for its mount targets: one subnet for each zone, sorted by zone.
 type network struct {
 	vpc     aws.VPC
 	subnets []aws.Subnet
@@ -38,8 +38,8 @@ func (c *creation) findNetwork(ctx context.Context) (network, error) {
 	return network{vpc, chosen}, err
 }
 
-// findSubnets finds the subnets that the user names, or else the subnets with the cluster's tag. It ignores the value of the tag, because the
-// installer sets the value to shared if the administrator owns the network.
+// findSubnets finds the subnets that the user names, or else the subnets with the cluster's tag. It ignores the tag's value, because the installer
+// sets "shared" in a network that the administrator owns.
 func (c *creation) findSubnets(ctx context.Context) ([]aws.Subnet, error) {
 	key := efscleanup.ClusterTag(c.InfraID)
 	if len(c.Subnets) > 0 {
@@ -52,8 +52,8 @@ func (c *creation) findSubnets(ctx context.Context) ([]aws.Subnet, error) {
 	return slices.DeleteFunc(subnets, func(s aws.Subnet) bool { return key != "" && !has(s.Tags, key) }), nil
 }
 
-// findVPC finds the VPC that the user names. If the user names no VPC, it finds the VPC of the subnets that the user names, or else the VPC with the
-// cluster's tag.
+// findVPC finds the VPC that the user names. If the user names only subnets, it finds the VPC of these subnets. If the user names neither, it finds
+// the VPC with the cluster's tag.
 func (c *creation) findVPC(ctx context.Context, subnets []aws.Subnet) (aws.VPC, error) {
 	key, ids := efscleanup.ClusterTag(c.InfraID), []string{}
 	if c.VPC != "" {
@@ -93,8 +93,8 @@ func (c *creation) vpcs(ctx context.Context, key string, ids []string) ([]aws.VP
 	return slices.DeleteFunc(found, func(v aws.VPC) bool { return key != "" && !has(v.Tags, key) }), nil
 }
 
-// onePerZone chooses one subnet for each zone, because EFS allows one mount target in each zone. For a One Zone file system, it chooses a single
-// subnet.
+// onePerZone chooses one subnet for each zone, because EFS allows one mount target in each zone. For a One Zone file system, it chooses only a subnet
+// of that zone.
 func (c *creation) onePerZone(subnets []aws.Subnet, vpc string) ([]aws.Subnet, error) {
 	slices.SortFunc(subnets, func(a, b aws.Subnet) int {
 		if internal := has(a.Tags, internalTag); internal != has(b.Tags, internalTag) {

@@ -1,5 +1,5 @@
-// Package create creates a share for tests. A share is an encrypted file system with a security group and mount targets in a cluster's network.
-// Package efscleanup finds these objects by their tags.
+// Package create creates a share for tests. A share is an encrypted file system with a security group and mount targets in a cluster's network. The
+// objects have tags, by which package efscleanup finds and deletes them.
 package create
 
 import (
@@ -23,13 +23,15 @@ type Options struct {
 	Name string
 	// Zone is the zone of a One Zone file system. It is empty for a regional file system.
 	Zone string
-	// VPC is the VPC in which Run creates the mount targets. If it is empty, Run chooses the VPC with the cluster's tag.
+	// VPC is the ID of the VPC in which Run creates the mount targets. If VPC is empty, Run chooses the VPC of Subnets or, without Subnets, the VPC with
+	// the cluster's tag.
 	VPC string
-	// Subnets are the subnets in which Run creates the mount targets. If there are none, Run chooses one subnet with the cluster's tag in each zone.
+	// Subnets are the IDs of the subnets in which Run creates the mount targets. If Subnets is empty, Run chooses one subnet with the cluster's tag in
+	// each zone.
 	Subnets []string
 	// Patience limits the wait for AWS; 0 means efscleanup.DefaultPatience. Poll is the time between two requests; 0 means efscleanup.DefaultPoll.
 	Patience, Poll time.Duration
-	// Progress, if set, gets a sentence for each step.
+	// Progress, if set, is a function that Run calls with a sentence after each step.
 	Progress func(string)
 
 	// AWS, RequestsPerMinute, MaxBackoff and RequestTimeout mean the same as in efscleanup.Options.
@@ -92,11 +94,11 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// token returns the creation token, by which AWS recognizes an existing file system. The token is unique, because neither the infrastructure ID
-// nor the name contains a slash.
+// token returns the creation token, by which AWS recognizes an existing file system. Two shares never have the same token, because neither the
+// infrastructure ID nor the name contains a slash.
 func (o *Options) token() string { return o.InfraID + "/" + o.Name }
 
-// groupName returns the name by which EC2 recognizes an existing security group. In AWS, only IDs can begin with sg-, so the name must not begin with
+// groupName returns the name by which EC2 recognizes an existing security group. The name has a prefix, because AWS refuses names that begin with
 // sg-.
 func (o *Options) groupName() string { return "efs/" + o.token() }
 
@@ -108,7 +110,7 @@ func (o *Options) tags() aws.Tags {
 	}
 }
 
-// made reports whether these are the tags that an earlier run gave to an object of this share.
+// made reports whether an object with these tags belongs to this share.
 func (o *Options) made(tags aws.Tags) bool {
 	return tags[efscleanup.ClusterTag(o.InfraID)] == "owned" && tags[efscleanup.MarkerTag] == o.Name
 }

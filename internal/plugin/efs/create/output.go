@@ -31,7 +31,8 @@ volumeBindingMode: Immediate
 func (s Share) DriverManifest() string {
 	options := ""
 	if s.Zone == "" {
-		// The test replaces the mount options of the class, which a One Zone file system needs.
+		// Do not enable the test of mount options for a One Zone file system. The test replaces the mount options of the class, and such a file system
+		// needs them.
 		options = "  SupportedMountOption:\n    noatime: {}\n"
 	}
 	return fmt.Sprintf(`# For the flag -storage.testdriver of Kubernetes' e2e.test, and for TEST_CSI_DRIVER_FILES of openshift-tests.
