@@ -41,7 +41,7 @@ func newAPILogs(config *rest.Config) (apiLogs, error) {
 	return apiLogs{client, config}, nil
 }
 
-// Pod returns the last lines of the log of a container, at most mostLines lines and mostBytes bytes.
+// Pod returns the last mostLines lines of the log of a container. It cuts them after mostBytes bytes.
 func (l apiLogs) Pod(ctx context.Context, of logFile, since time.Duration) (io.ReadCloser, error) {
 	options := &corev1.PodLogOptions{
 		Container: of.container, Previous: of.previous, Timestamps: true, LimitBytes: new(int64(mostBytes)), TailLines: new(int64(mostLines)),

@@ -101,7 +101,7 @@ func sameHandles(f *facts) []Finding {
 	return all
 }
 
-// podZone finds a pod that no node can run, because the pod's volumes are in zones that have no suitable node.
+// podZone finds a pod that no node can run, because no suitable node is in the zone of each of the pod's volumes.
 func podZone(f *facts) []Finding {
 	s := f.subject
 	if s == nil || s.pod == nil || s.pod.Spec.NodeName != "" || f.nodes.Answer != plugin.Present {

@@ -163,8 +163,8 @@ func observe(ctx context.Context, c *plugin.Cluster, from sources, account strin
 	return found, connected, nil
 }
 
-// readCluster reads the objects that can use an access point: PersistentVolumes and SharedVolumes. It also reads PVCs and StorageClasses, because a
-// driver may be creating an access point for a PVC at this moment.
+// readCluster reads PersistentVolumes and SharedVolumes. It also reads PVCs and StorageClasses, because a driver may be creating an access point for
+// a PVC at this moment.
 func (s *seen) readCluster(ctx context.Context, c *plugin.Cluster) error {
 	volumes, pvcs, classes, shares := &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{},
 		&v1alpha1.SharedVolumeList{}
