@@ -62,17 +62,17 @@ func Parse(own, foreign []string) ([]Program, error) {
 	return all, nil
 }
 
-// Validate returns the first fault of the programs. The error names flag --program, even if the user passed --foreign-program.
+// Validate returns the first fault of the programs.
 func Validate(programs []Program) error {
 	seen := map[string]bool{}
 	for _, p := range programs {
 		if seen[p.Image] {
-			return fmt.Errorf("--%s: image %s is given twice", OwnFlag, p.Image)
+			return fmt.Errorf("%s: image %s is given twice", p.Flag(), p.Image)
 		}
 		seen[p.Image] = true
 		info, err := os.Stat(p.Path)
 		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-			return fmt.Errorf("--%s: image %s: %s is not an executable program: build the program first", OwnFlag, p.Image, p.Path)
+			return fmt.Errorf("%s: %s is not an executable program: build the program first", p.Flag(), p.Path)
 		}
 	}
 	return nil

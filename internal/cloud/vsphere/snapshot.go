@@ -109,8 +109,6 @@ type VM struct {
 	CBT bool
 	// Disks is the number of virtual disks.
 	Disks int
-	// ExtraConfig has advanced settings of the VM. The poller does not set this field.
-	ExtraConfig map[string]string
 }
 
 // Datastore is a datastore that a failure domain, the configuration's default, a StorageClass or a PV names.
