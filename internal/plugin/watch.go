@@ -84,7 +84,7 @@ type heldBack struct {
 	below io.Writer
 }
 
-// Fd returns the descriptor of the stream below. If that stream has no descriptor, the result is an invalid descriptor.
+// Fd returns the descriptor of the wrapped stream, h.below. If that stream has no descriptor, the result is an invalid descriptor.
 func (h *heldBack) Fd() uintptr {
 	if file, ok := h.below.(interface{ Fd() uintptr }); ok {
 		return file.Fd()

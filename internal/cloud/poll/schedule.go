@@ -77,7 +77,7 @@ func (s *Schedule) AskAt(at time.Time) {
 	s.next = at
 }
 
-// AskBefore schedules the next poll at this time. If the poll is already scheduled for an earlier time, AskBefore does nothing.
+// AskBefore schedules the next poll for time "at", unless the poll is already scheduled for an earlier time.
 func (s *Schedule) AskBefore(at time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -46,7 +46,7 @@ func cloudConfig() *driver.Derived {
 	}
 }
 
-// build makes the configuration. Errors name servers and keys, but no value of the Secret.
+// build makes the configuration. An error can contain the names of servers and keys, but contains no value of the Secret.
 func build(inputs driver.DerivedInputs) (map[string][]byte, error) {
 	text, found := inputs.ConfigMaps[kubeCloudConfig][cloudConf]
 	from := fmt.Sprintf("key %s of ConfigMap %s", cloudConf, installersConfig())

@@ -66,8 +66,8 @@ func MustGather(about About, base v1.Image, plugin, sbom []byte) (v1.Image, erro
 	})
 }
 
-// StorageTests puts the plugin and the folder with manifests for Kubernetes' storage tests onto an image with a shell and CA certificates. Jobs of
-// a CI run their steps in it.
+// StorageTests puts the plugin and the folder with manifests for Kubernetes' storage tests onto an image with a shell and CA certificates. CI systems
+// run the steps of their jobs in the new image.
 func StorageTests(about About, base v1.Image, plugin, sbom []byte, manifests fs.FS) (v1.Image, error) {
 	files, err := Folder(manifests, "opt/storage-tests")
 	if err != nil {

@@ -78,7 +78,7 @@ type Node struct {
 	// operator replaces the outdated pod.
 	NewImages    []string
 	AwaitsImages bool
-	// Hanging is the number of mounts on the node that are known to hang. More mounts may hang. It is 0 if the number is unknown.
+	// Hanging is the number of mounts on the node that are known to hang. The true number can be higher. Hanging is 0 if nothing is known.
 	Hanging int
 	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
 	Down, Cordoned bool

@@ -109,7 +109,7 @@ func (r *collector) own(d driver.Driver) {
 			Rule("", "configmaps", []string{driver.ClusterCABundle().Name}, "get"))
 	}
 	if d.StartupTaint != "" {
-		// The operator removes the taint. RBAC can't limit patches to taints, so an admission policy limits them.
+		// The operator removes the taint. RBAC can't allow a patch of only the taints of a node, so an admission policy forbids all other patches.
 		r.everywhere = append(r.everywhere, Rule("", "nodes", nil, "list", "watch", "patch"))
 	}
 	if d.KeptSecrets != nil || d.LongWait != nil {
