@@ -71,9 +71,9 @@ type Reconciler struct {
 	Nodes       *nodes.Updater
 	// Taints removes the taint of nodes whose kubelet has registered the driver. It is nil in some tests.
 	Taints *nodes.Taints
-	// Mounted returns the nodes that have mounts of the driver, and the nodes for which the answer is unknown. If it returns an error, the answer is
-	// unknown for all nodes that have not answered. Mounted is nil if nodes do not report.
-	Mounted func(ctx context.Context) (nodes, unknown []string, err error)
+	// Mounted returns the nodes that have mounts of the driver, and the nodes for which the answer is unknown. The nodes in argument "before" must
+	// report, too. If Mounted returns an error, the answer is unknown for all nodes that have not answered. Mounted is nil if nodes do not report.
+	Mounted func(ctx context.Context, before []string) (nodes, unknown []string, err error)
 	Events  events.EventRecorder
 	Now     func() time.Time
 

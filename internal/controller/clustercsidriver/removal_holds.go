@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
@@ -36,6 +37,8 @@ type mounts struct {
 	// unknown is the time at which the removal began to wait until all nodes report. It is zero while the removal does not wait for reports. Objects
 	// that hold the removal in between do not prolong this wait, because new objects can come for ever.
 	unknown time.Time
+	// asked is the time of the last question to the nodes.
+	asked time.Time
 }
 
 // holdsRemoval returns what blocks a removal. It checks mounts only if no object blocks the removal. It returns the zero value if nothing blocks the
@@ -77,6 +80,10 @@ func (r *Reconciler) heldByObjects(ctx context.Context, cr *operatorv1.ClusterCS
 // Prometheus reads the reports of the nodes every 30 seconds.
 const unknownWait = 2 * time.Minute
 
+// waitCounts is how long a wait counts after the last question to the nodes. If objects hold the removal for longer, nodes can get other mounts
+// meanwhile, and the removal waits anew.
+const waitCounts = 10 * time.Minute
+
 // heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. Such mounts remain because the kubelet unmounts late
 // after a pod was deleted by force. The kubelet can't unmount without the driver. If nodes do not answer, the removal waits for unknownWait, and then
 // continues. But a node that has reported mounts during the removal blocks it until it reports no mounts, or leaves the cluster.
@@ -84,7 +91,12 @@ func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSI
 	if r.Mounted == nil {
 		return inUse{}
 	}
-	nodes, unknown, err := r.Mounted(ctx)
+	before := r.present(ctx, r.mountsBefore(cr))
+	nodes, unknown, err := r.Mounted(ctx, before)
+	if r.Now().Sub(r.mounts.asked) > waitCounts {
+		r.mounts.unknown = time.Time{}
+	}
+	r.mounts.asked = r.Now()
 	why := ""
 	switch {
 	case err != nil:
@@ -92,15 +104,15 @@ func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSI
 	case len(unknown) > 0:
 		why = fmt.Sprintf("%d nodes do not report: %s", len(unknown), status.Shorten(unknown))
 	}
-	before := r.mountsBefore(cr)
 	silent := slices.DeleteFunc(slices.Clone(unknown), func(node string) bool { return !slices.Contains(before, node) })
 	r.mounts.nodes = slices.Sorted(slices.Values(slices.Concat(nodes, silent)))
+	if why == "" {
+		r.mounts.unknown = time.Time{}
+	}
 	switch {
 	case len(r.mounts.nodes) > 0:
-		r.mounts.unknown = time.Time{}
 		return heldByNodes(cr, r.mounts.nodes, why)
 	case why == "":
-		r.mounts.unknown = time.Time{}
 		return inUse{}
 	case r.mounts.unknown.IsZero():
 		r.mounts.unknown = r.Now()
@@ -109,6 +121,13 @@ func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSI
 	}
 	return inUse{names: []string{"unknown mounts"}, message: fmt.Sprintf("Removal waits for %s, then continues. %s%s",
 		unknownWait, driver.RemovalUnknownMounts, why)}
+}
+
+// present returns the nodes that the cluster still has. If a Node can't be read, it counts as present.
+func (r *Reconciler) present(ctx context.Context, nodes []string) []string {
+	return slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
+		return apierrors.IsNotFound(r.Live.Get(ctx, client.ObjectKey{Name: name}, &corev1.Node{}))
+	})
 }
 
 // mountsBefore returns the nodes that had mounts at the last check. If an earlier process made that check, mountsBefore reads the nodes from its

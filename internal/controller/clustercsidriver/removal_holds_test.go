@@ -120,30 +120,51 @@ func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
 	}
 }
 
-// reporting is what nodes report of their mounts.
-func reporting(nodes, unknown []string, err error) func(context.Context) ([]string, []string, error) {
-	return func(context.Context) ([]string, []string, error) { return nodes, unknown, err }
+// reporting is what nodes report of their mounts. After an error, it is unknown for the nodes before, too.
+func reporting(nodes, unknown []string, err error) func(context.Context, []string) ([]string, []string, error) {
+	return func(_ context.Context, before []string) ([]string, []string, error) {
+		if err == nil {
+			return nodes, unknown, nil
+		}
+		silent := slices.DeleteFunc(slices.Concat(unknown, before), func(node string) bool { return slices.Contains(nodes, node) })
+		slices.Sort(silent)
+		return nodes, slices.Compact(silent), err
+	}
+}
+
+// workers are the nodes a, b and c, without the nodes that left.
+func workers(left ...string) []client.Object {
+	var nodes []client.Object
+	for _, name := range []string{"a", "b", "c"} {
+		if !slices.Contains(left, name) {
+			nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+	}
+	return nodes
 }
 
 // A Prometheus or a node that fails after its answer does not make a removal forget the answer. But each answer replaces the one before.
 func TestARemovalForgetsNoMounts(t *testing.T) {
 	trip := newTrip(t, disk(), csiDriver(), infrastructure())
+	others := slices.Clone(trip.cluster.Objects)
 	now := trip.Now()
 	trip.Now = func() time.Time { return now }
 	cr, _ := healthy()
 	cr.Spec.ManagementState = operatorv1.Unmanaged
 	for i, step := range []struct {
-		nodes, unknown []string
-		err            error
-		want           string
+		nodes, unknown, left []string
+		err                  error
+		want                 string
 	}{
 		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "Removal waits for 2m0s"},
 		{nodes: []string{"a"}, want: "uses its volumes: a."},
 		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "uses its volumes: a."},
 		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "uses its volumes: a."},
 		{nodes: []string{"b"}, unknown: []string{"a", "c"}, err: errors.New("no route"), want: "uses its volumes: a, b."},
+		// The pods of all nodes are being replaced.
+		{err: errors.New("no route"), want: "uses its volumes: a, b."},
 		// Node a left the cluster while Prometheus does not answer.
-		{unknown: []string{"b", "c"}, err: errors.New("no route"), want: "uses its volumes: b."},
+		{unknown: []string{"b", "c"}, left: []string{"a"}, err: errors.New("no route"), want: "uses its volumes: b."},
 		{unknown: []string{"b", "c"}, want: "uses its volumes: b."},
 		{unknown: []string{"b", "c"}, want: "uses its volumes: b."},
 		// Node b is free, or left the cluster. Node c may have mounts.
@@ -151,6 +172,7 @@ func TestARemovalForgetsNoMounts(t *testing.T) {
 		{unknown: []string{"c"}, want: ""},
 	} {
 		trip.Mounted = reporting(step.nodes, step.unknown, step.err)
+		trip.cluster.Objects = append(slices.Clone(others), workers(step.left...)...)
 		got := trip.remove(t.Context(), cr, trip.found(t)).removal.inUse
 		if (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
 			t.Errorf("step %d: it is held by %q, want %q", i, got, step.want)
@@ -163,14 +185,14 @@ func TestARemovalForgetsNoMounts(t *testing.T) {
 func TestARestartedOperatorForgetsNoMounts(t *testing.T) {
 	const blocked = "Removal is blocked: 2 nodes have mounts of the driver, although no pod uses its volumes: a, b. The kubelet"
 	for name, tc := range map[string]struct {
-		said           string
-		nodes, unknown []string
-		err            error
-		want, later    string
+		said                 string
+		nodes, unknown, left []string
+		err                  error
+		want, later          string
 	}{
 		"no answer":                {said: blocked, unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "uses its volumes: a, b.", later: "uses its volumes: a, b."},
-		"no answer, and one left":  {said: blocked, unknown: []string{"b", "c"}, err: errors.New("no route"), want: "uses its volumes: b.", later: "uses its volumes: b."},
-		"all left, and no answer":  {said: blocked, unknown: []string{"c"}, err: errors.New("no route"), want: "Removal waits for 2m0s"},
+		"no answer, and one left":  {said: blocked, unknown: []string{"b", "c"}, left: []string{"a"}, err: errors.New("no route"), want: "uses its volumes: b.", later: "uses its volumes: b."},
+		"all left, and no answer":  {said: blocked, unknown: []string{"c"}, left: []string{"a", "b"}, err: errors.New("no route"), want: "Removal waits for 2m0s"},
 		"another node has mounts":  {said: blocked, nodes: []string{"c"}, want: "uses its volumes: c.", later: "uses its volumes: c."},
 		"a node does not report":   {said: blocked, unknown: []string{"b"}, want: "uses its volumes: b.", later: "uses its volumes: b."},
 		"only others do not":       {said: blocked, unknown: []string{"c"}, want: "Removal waits for 2m0s"},
@@ -179,7 +201,7 @@ func TestARestartedOperatorForgetsNoMounts(t *testing.T) {
 		"nothing was known before": {err: errors.New("no route"), want: "Removal waits for 2m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trip := newTrip(t, disk(), csiDriver(), infrastructure())
+			trip := newTrip(t, disk(), append(workers(tc.left...), csiDriver(), infrastructure())...)
 			now := trip.Now()
 			trip.Now = func() time.Time { return now }
 			trip.Mounted = reporting(tc.nodes, tc.unknown, tc.err)
@@ -252,6 +274,11 @@ func TestObjectsThatComeAndGoDoNotProlongTheWaitForNodes(t *testing.T) {
 	}
 	holds("Removal waits for 2m0s")
 	holds("Removal is blocked", released)
+	holds("")
+	// After hours, other mounts can be there.
+	now = now.Add(time.Hour)
+	holds("Removal waits for 2m0s")
+	holds("Removal waits for 2m0s")
 	holds("")
 }
 

@@ -192,18 +192,23 @@ func TestTheConditionNamesNodesFileSystemsAndPods(t *testing.T) {
 }
 
 func TestMountedNamesNodesAndWhatIsUnknown(t *testing.T) {
-	nodes, unknown, err := start(t, recorded(t), pluginOn("worker-1"), pluginOn("worker-5")).Mounted(t.Context())
+	nodes, unknown, err := start(t, recorded(t), pluginOn("worker-1"), pluginOn("worker-5")).Mounted(t.Context(), nil)
 	// The report of worker-2 is too old, worker-3 does not answer, and Prometheus scrapes no pod on worker-5.
 	if !slices.Equal(nodes, []string{"worker-1"}) || !slices.Equal(unknown, []string{"worker-2", "worker-3", "worker-5"}) || err != nil {
 		t.Errorf("got %q and %q, %v", nodes, unknown, err)
 	}
 	from := healthy()
-	if nodes, unknown, err = start(t, from).Mounted(t.Context()); len(nodes)+len(unknown) > 0 || err != nil {
+	if nodes, unknown, err = start(t, from).Mounted(t.Context(), nil); len(nodes)+len(unknown) > 0 || err != nil {
 		t.Errorf("got %q and %q, %v, want nothing", nodes, unknown, err)
 	}
+	// The caller remembers node away, whose node pod is being replaced.
+	if nodes, unknown, err = start(t, from).Mounted(t.Context(), []string{"away"}); len(nodes) > 0 || !slices.Equal(unknown, []string{"away"}) || err != nil {
+		t.Errorf("got %q and %q, %v, want node away as unknown", nodes, unknown, err)
+	}
 	from.err = errors.New("no route")
-	if nodes, unknown, err = start(t, from, pluginOn("a")).Mounted(t.Context()); len(nodes) > 0 || !slices.Equal(unknown, []string{"a"}) || err == nil {
-		t.Errorf("got %q and %q, %v, want a as unknown, and an error", nodes, unknown, err)
+	nodes, unknown, err = start(t, from, pluginOn("a")).Mounted(t.Context(), []string{"away"})
+	if len(nodes) > 0 || !slices.Equal(unknown, []string{"a", "away"}) || err == nil {
+		t.Errorf("got %q and %q, %v, want both as unknown, and an error", nodes, unknown, err)
 	}
 }
 
@@ -222,7 +227,7 @@ func TestANodeWhoseReportComesBetweenTwoQueriesIsNotLost(t *testing.T) {
 				from.silent = nil
 			}
 		}
-		if nodes, unknown, err := s.Mounted(t.Context()); !slices.Equal(append(nodes, unknown...), []string{"a"}) || err != nil {
+		if nodes, unknown, err := s.Mounted(t.Context(), nil); !slices.Equal(append(nodes, unknown...), []string{"a"}) || err != nil {
 			t.Errorf("silent at first: %q: got %q and %q, %v", silent, nodes, unknown, err)
 		}
 		from.silent = silent

@@ -216,14 +216,14 @@ func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *op
 	return w.state.condition(kind)
 }
 
-// Mounted returns the nodes that have mounts of EFS, and the nodes about which this is unknown. Both lists are sorted. If Mounted returns an error,
-// this is unknown for all expected nodes that have not answered.
-func (w *Watch) Mounted(ctx context.Context) (nodes, unknown []string, err error) {
+// Mounted returns the nodes that have mounts of EFS, and the nodes about which this is unknown. Both lists are sorted. The nodes with a node pod and
+// the nodes in argument "before" must report. If Mounted returns an error, this is unknown for all of these nodes that have not answered.
+func (w *Watch) Mounted(ctx context.Context, before []string) (nodes, unknown []string, err error) {
 	expected, err := w.nodes(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, before, err
 	}
-	counts, unknown, err := askReports(ctx, w.Prometheus, queryMounted, expected)
+	counts, unknown, err := askReports(ctx, w.Prometheus, queryMounted, slices.Concat(expected, before))
 	for node, count := range counts {
 		if count > 0 {
 			nodes = append(nodes, node)
