@@ -47,7 +47,7 @@ func (s share) focus() string {
 	return ours + ` \[Driver: [^\]]*\] (?:` + strings.Join(quoted, "|") + `)$`
 }
 
-// compare returns an error unless every test of the list has run, and no other. The table names those that failed. Without a list, any test may run.
+// compare returns an error unless every test of the list has run, and no other. The table names the failed tests. Without a list, any test may run.
 func (s share) compare(reports []ginkgoReport) error {
 	if s.file == "" {
 		return nil

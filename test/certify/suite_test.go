@@ -15,7 +15,8 @@ type writer func() error
 
 func (w writer) Write(text []byte) (int, error) { return len(text), w() }
 
-// Tests that print without end stand in for the suite. However certify ends them, they are told so, and delete what they have created.
+// Tests that print without end stand in for the suite. Whatever the reason, certify signals them before it ends them. So they can delete what they
+// have created.
 func TestTestsThatAreEndedCleanUp(t *testing.T) {
 	full := errors.New("no space left on device")
 	for name, want := range map[string]string{"the log can't be written": full.Error(), "interrupted": "a test has failed"} {
@@ -42,7 +43,7 @@ func TestTestsThatAreEndedCleanUp(t *testing.T) {
 	}
 }
 
-// A CI that waits too long is told why the tests have ended.
+// If the tests reach the limit, certify reports this as the reason.
 func TestTheLimitIsNoInterruption(t *testing.T) {
 	c := &certification{limit: time.Minute}
 	if err := c.early(t.Context()); err != nil {

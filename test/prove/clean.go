@@ -41,7 +41,7 @@ func (p *proof) found(ctx context.Context, earlier bool) (*corev1.Namespace, boo
 	return at, true, nil
 }
 
-// cleanUp deletes what a run has made: this one, or an earlier one that was killed. Its parts are lines of the report, but those of an earlier run.
+// cleanUp deletes the objects of this run, or of an earlier run that was killed. The report has a line for each part, but not for an earlier run.
 func (p *proof) cleanUp(ctx context.Context, earlier bool) error {
 	at, there, err := p.found(ctx, earlier)
 	if err != nil {

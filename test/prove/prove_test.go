@@ -125,7 +125,7 @@ after) exec= ; run "$@" || status=$?; kill "-$signal" $PPID; exit $status ;;
 esac
 `
 
-// commands are those that oc has got since the last call.
+// commands returns the commands that oc has received since the last call.
 func (a *account) commands(t *testing.T) []string {
 	t.Helper()
 	file := filepath.Join(a.path, "commands")

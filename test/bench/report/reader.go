@@ -8,7 +8,7 @@ import (
 // ReaderSize is how much a node has that aws-efs-node-health reads.
 type ReaderSize struct {
 	Mounts int `json:"mounts"`
-	// Processes are those that are no tunnels.
+	// Processes counts the processes that are no tunnels.
 	Processes int `json:"processes"`
 }
 

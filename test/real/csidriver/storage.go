@@ -56,7 +56,7 @@ func (s *storage) create(id string, source *csi.VolumeContentSource, size int64)
 	return errors.Join(file.Truncate(size), file.Close())
 }
 
-// open makes the volume of an access point that a person has made in AWS: nobody asks a driver to create it. The handle is that of the EFS driver
+// open makes the volume of an access point that a person has made in AWS. No driver is asked to create it. The handle is that of the EFS driver
 // (aws-efs-csi-driver v3.4.1, pkg/driver/node.go, parseVolumeId), with IDs as AWS makes them. This driver believes that the access point exists.
 func (s *storage) open(id string) error {
 	if s.disks || !regexp.MustCompile(`^fs-[0-9a-f]{8,40}::fsap-[0-9a-f]{8,40}$`).MatchString(id) {
