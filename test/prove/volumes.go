@@ -244,7 +244,8 @@ func (p *proof) runTests(ctx context.Context) (string, error) {
 	case on.class == "":
 		return "", skip("there is no file system")
 	}
-	text, err := p.command(ctx, "", "env", "STORAGE_CLASS="+on.class, "MANIFEST="+on.manifest, "sh", "-c", p.tests)
+	// A make that the command calls would take the variables of "make prove" for its own.
+	text, err := p.command(ctx, "", "env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "STORAGE_CLASS="+on.class, "MANIFEST="+on.manifest, "sh", "-c", p.tests)
 	if err != nil {
 		return "", err
 	}
