@@ -108,9 +108,9 @@ func (p *proof) deleteVolumes(ctx context.Context) (string, error) {
 		kinds = "pods,sharedvolumes,persistentvolumeclaims"
 	}
 	if _, err := p.oc(ctx, "-n", space, "delete", kinds, "--all", "--timeout", p.patience.String()); err != nil {
-		return "", err
+		return "", p.stuck(ctx, err)
 	}
-	return "No pod, PVC, SharedVolume or PersistentVolume of the run is left", p.until(ctx, "no PersistentVolume of namespace "+space+" is left", func() error {
+	if err := p.until(ctx, "no PersistentVolume of namespace "+space+" is left", func() error {
 		volumes := &corev1.PersistentVolumeList{}
 		if _, err := p.get(ctx, volumes, "persistentvolumes"); err != nil {
 			return err
@@ -121,7 +121,10 @@ func (p *proof) deleteVolumes(ctx context.Context) (string, error) {
 			}
 		}
 		return nil
-	})
+	}); err != nil {
+		return "", p.stuck(ctx, err)
+	}
+	return "No pod, PVC, SharedVolume or PersistentVolume of the run is left", nil
 }
 
 // deleteRest deletes the classes, and at last the Namespace.

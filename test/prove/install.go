@@ -53,9 +53,9 @@ func (p *proof) install(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(users) > 0 {
+	if need := users.all(); len(need) > 0 {
 		return "", fmt.Errorf("this run would remove the driver at its end, but others need it: %s. Delete these, or install the driver yourself first",
-			strings.Join(users, ", "))
+			strings.Join(need, ", "))
 	}
 	noted := &record{Run: p.id, Before: before.names(), Made: map[string]types.UID{}}
 	if err := p.note(ctx, noted); err != nil {

@@ -111,9 +111,8 @@ func TestWhatOthersHaveBegunToUseStays(t *testing.T) {
 		"SharedVolume shop/data": {"-A", object("SharedVolume shop/data", nil), []string{driverName, subscriptionName, crdName}},
 		"Subscription shop/tool": {subscription, object("Subscription shop/tool", map[string]any{
 			"source": "csi-operators", "sourceNamespace": "openshift-marketplace",
-		}), []string{catalogName, groupName}},
-		"Subscription " + kube.DefaultNamespace + "/tool": {subscription, object("Subscription "+kube.DefaultNamespace+"/tool", nil),
-			[]string{catalogName, groupName}},
+		}), []string{catalogName}},
+		"Subscription " + kube.DefaultNamespace + "/tool": {subscription, object("Subscription "+kube.DefaultNamespace+"/tool", nil), []string{groupName}},
 	} {
 		cluster, noted := ours()
 		cluster.objects[groupName], noted.Made[groupName] = "group", "group"
@@ -126,6 +125,13 @@ func TestWhatOthersHaveBegunToUseStays(t *testing.T) {
 			if cluster.objects[name] == "" {
 				t.Errorf("%s: %s is gone", want, name)
 			}
+		}
+		// Nothing else of OLM needs what else was installed.
+		if one.kind == subscription && len(cluster.objects) != 1 {
+			t.Errorf("%s: left are %v", want, cluster.objects)
+		}
+		if len(cluster.changed(installed+"-")) > 0 {
+			t.Errorf("%s: the record is gone, so that nothing would delete the rest later", want)
 		}
 	}
 	cluster, noted := ours()

@@ -27,7 +27,7 @@ type remembered struct {
 	objects map[string]types.UID
 	// labels has the value of runLabel of objects.
 	labels map[string]string
-	// lists answer "oc get" of whole kinds.
+	// lists answer "oc get" of whole kinds. An answer may be a function.
 	lists map[string]any
 	// shares has the file systems of AWS by the name of their share.
 	shares map[string]string
@@ -90,6 +90,9 @@ func (r *remembered) get(args []string) (string, error) {
 		return "", errors.New(`oc get: exit status 1: error: the server doesn't have a resource type "` + r.lacks + `"`)
 	}
 	if answer := r.lists[args[len(args)-4]]; answer != nil {
+		if next, is := answer.(func() any); is {
+			answer = next()
+		}
 		return asJSON(answer)
 	}
 	object := func(name string) map[string]any {

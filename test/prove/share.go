@@ -6,20 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/efs"
 	efstypes "github.com/aws/aws-sdk-go-v2/service/efs/types"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
-	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin/efs/create"
 	"github.com/csi-operators/csi-operators/pkg/efscleanup"
 )
@@ -95,12 +90,16 @@ func (p *proof) accessPoint(ctx context.Context) (string, error) {
 	const user = 1000
 	owner := efstypes.CreationInfo{OwnerUid: aws.Int64(user), OwnerGid: aws.Int64(user), Permissions: aws.String("0755")}
 	made, err := efs.NewFromConfig(settings).CreateAccessPoint(ctx, &efs.CreateAccessPointInput{
-		// AWS makes one only, even if an answer is lost.
-		ClientToken: aws.String(shareName), FileSystemId: &p.share.FileSystem,
+		// No other access point of the account in the region may have this token (github.com/kubernetes-sigs/aws-efs-csi-driver, pull request 1725).
+		ClientToken: &p.id, FileSystemId: &p.share.FileSystem,
 		PosixUser:     &efstypes.PosixUser{Uid: aws.Int64(user), Gid: aws.Int64(user)},
 		RootDirectory: &efstypes.RootDirectory{Path: aws.String("/shared"), CreationInfo: &owner},
 		Tags:          []efstypes.Tag{{Key: aws.String(efscleanup.ClusterTag(p.facts.infraID)), Value: aws.String("owned")}},
 	})
+	// If an answer is lost, the client repeats the request, and AWS refuses to make another one (github.com/aws/aws-sdk, issue 163).
+	if exists := new(efstypes.AccessPointAlreadyExists); errors.As(err, &exists) && exists.AccessPointId != nil {
+		return *exists.AccessPointId, nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -140,7 +139,7 @@ func (p *proof) deleteShares(ctx context.Context, hasNamespace bool) (string, er
 	case len(names) > 0 && !hasNamespace:
 		p.say("Deleting in AWS, by the names: %s.", what)
 	}
-	users, err := p.usersOf(ctx, fileSystems)
+	users, err := p.awaitUsers(ctx, func() (*users, error) { return p.usersOf(ctx, fileSystems) })
 	if err != nil {
 		return "", err
 	}
@@ -154,63 +153,4 @@ func (p *proof) deleteShares(ctx context.Context, hasNamespace bool) (string, er
 		problems = append(problems, err)
 	}
 	return "AWS lists none of the file systems, mount targets, access points and security groups", errors.Join(problems...)
-}
-
-// usersOf returns the PersistentVolumes of file systems that belong to PVCs of others or to none, and the pods of this program that may still have one mounted.
-func (p *proof) usersOf(ctx context.Context, fileSystems []string) ([]string, error) {
-	if len(fileSystems) == 0 {
-		return nil, nil
-	}
-	volumes := &corev1.PersistentVolumeList{}
-	if _, err := p.get(ctx, volumes, "persistentvolumes"); err != nil {
-		return nil, err
-	}
-	var users []string
-	own := map[client.ObjectKey]bool{}
-	for i := range volumes.Items {
-		one, claim := &volumes.Items[i], volumes.Items[i].Spec.ClaimRef
-		if !slices.ContainsFunc(fileSystems, func(id string) bool { return isOn(one, id) }) {
-			continue
-		}
-		if user := userOf(one); user != "" {
-			users = append(users, user)
-			continue
-		}
-		own[client.ObjectKey{Namespace: claim.Namespace, Name: claim.Name}] = true
-	}
-	pods := &corev1.PodList{}
-	if _, err := p.get(ctx, pods, "-n", space, "pods"); err != nil {
-		return nil, err
-	}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; volume.UsesVolumes(pod) && len(volume.Among(own, pod)) > 0 {
-			users = append(users, fmt.Sprintf("pod %s/%s", pod.Namespace, pod.Name))
-		}
-	}
-	return users, nil
-}
-
-// userOf names a PersistentVolume and its PVC, unless that is a PVC of this program.
-func userOf(one *corev1.PersistentVolume) string {
-	switch claim := one.Spec.ClaimRef; {
-	case claim == nil:
-		return "PersistentVolume " + one.Name
-	case claim.Namespace != space:
-		return fmt.Sprintf("PersistentVolume %s of PVC %s/%s", one.Name, claim.Namespace, claim.Name)
-	}
-	return ""
-}
-
-// isOn reports whether a PersistentVolume is on a file system: by the driver, or as NFS by the name of the file system in DNS.
-func isOn(one *corev1.PersistentVolume, fileSystem string) bool {
-	if one.Spec.NFS != nil {
-		// The name of a zone may come before it.
-		return slices.Contains(strings.Split(one.Spec.NFS.Server, "."), fileSystem)
-	}
-	if volume.DriverOf(one) != awsefs.Name {
-		return false
-	}
-	// A handle is the ID of the file system, and then perhaps a path and an access point after colons.
-	id, _, _ := strings.Cut(one.Spec.CSI.VolumeHandle, ":")
-	return id == fileSystem
 }

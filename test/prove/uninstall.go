@@ -8,12 +8,10 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
-	"github.com/csi-operators/csi-operators/internal/kube/volume"
 	"github.com/csi-operators/csi-operators/internal/plugin/install"
 )
 
@@ -87,7 +85,7 @@ func (p *proof) removeDriver(ctx context.Context, now seen) error {
 	if _, there := now[driverName]; !there {
 		return nil
 	}
-	users, err := p.usersOfDriver(ctx, now)
+	users, err := p.awaitUsers(ctx, func() (*users, error) { return p.usersOfDriver(ctx, now) })
 	if err != nil {
 		return err
 	}
@@ -97,31 +95,6 @@ func (p *proof) removeDriver(ctx context.Context, now seen) error {
 	}
 	_, err = p.oc(ctx, "storage", "uninstall", "efs", "--yes", "--timeout", p.patience.String())
 	return err
-}
-
-// usersOfDriver returns the volumes of the driver that are not of this program, and the SharedVolumes.
-func (p *proof) usersOfDriver(ctx context.Context, now seen) ([]string, error) {
-	volumes := &corev1.PersistentVolumeList{}
-	if _, err := p.get(ctx, volumes, "persistentvolumes"); err != nil {
-		return nil, err
-	}
-	var users []string
-	for i := range volumes.Items {
-		if one := &volumes.Items[i]; volume.DriverOf(one) == awsefs.Name && userOf(one) != "" {
-			users = append(users, userOf(one))
-		}
-	}
-	if _, there := now[crdName]; !there {
-		return users, nil
-	}
-	list := &unstructured.UnstructuredList{}
-	if _, err := p.get(ctx, list, sharedVolumes, "-A"); err != nil {
-		return nil, err
-	}
-	for i := range list.Items {
-		users = append(users, "SharedVolume "+list.Items[i].GetNamespace()+"/"+list.Items[i].GetName())
-	}
-	return users, nil
 }
 
 // check returns an error if a driver or a Subscription of others is there.
@@ -166,39 +139,48 @@ func (p *proof) deleteLeavings(ctx context.Context, noted *record, now seen) err
 	if len(foreign) > 0 {
 		return kept(foreign...)
 	}
-	if err := p.noDependents(ctx, noted, now); err != nil {
+	needed, err := p.needed(ctx, noted, now)
+	if err != nil {
 		return err
 	}
+	var stays []error
 	for _, left := range install.Leavings(kube.DefaultNamespace) {
 		if !noted.made(left.Object, now[left.Object]) {
 			continue
 		}
+		why := needed[left.Object]
 		if left.Object == crdName {
-			if err := p.noSharedVolumes(ctx); err != nil {
-				return err
-			}
+			why = p.noSharedVolumes(ctx)
+		}
+		if why != nil {
+			needed[left.Object] = why
+			stays = append(stays, why)
+			continue
 		}
 		if err := p.deleteExactly(ctx, left.Object, now[left.Object]); err != nil {
 			return err
 		}
 	}
-	return p.until(ctx, "everything of the installation is gone", func() error {
+	err = p.until(ctx, "everything of the installation is gone", func() error {
 		now, err := p.read(ctx)
 		for name, one := range now {
-			if noted.made(name, one) {
+			if noted.made(name, one) && needed[name] == nil {
 				err = errors.Join(err, fmt.Errorf("%s is there", name))
 			}
 		}
 		return err
 	})
+	return errors.Join(append(stays, err)...)
 }
 
-// noDependents returns an error if a Subscription of others needs the catalog or the OperatorGroup of this run. The run's own Subscription is gone by now.
-func (p *proof) noDependents(ctx context.Context, noted *record, now seen) error {
+// needed says of the catalog and the OperatorGroup of this run why they stay, if a Subscription of others needs them. The run's own Subscription is gone
+// by now.
+func (p *proof) needed(ctx context.Context, noted *record, now seen) (map[string]error, error) {
 	list := &unstructured.UnstructuredList{}
 	if _, err := p.get(ctx, list, "-A", subscription); err != nil {
-		return err
+		return nil, err
 	}
+	found := map[string]error{}
 	for i := range list.Items {
 		one := &list.Items[i]
 		source, _, _ := unstructured.NestedString(one.Object, "spec", "source")
@@ -207,12 +189,12 @@ func (p *proof) noDependents(ctx context.Context, noted *record, now seen) error
 			catalogName: "CatalogSource "+in+"/"+source == catalogName, groupName: one.GetNamespace() == kube.DefaultNamespace,
 		} {
 			if needs && noted.made(name, now[name]) {
-				return fmt.Errorf("%s stays, because %s needs it: delete this Subscription, or, to keep both, run \"oc annotate namespace %s %s-\". "+
+				found[name] = fmt.Errorf("%s stays, because %s needs it: delete this Subscription, or, to keep both, run \"oc annotate namespace %s %s-\". "+
 					"Then run this command again with CLEAN=1", name, nameOf(one), space, installed)
 			}
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // noSharedVolumes returns an error if there are SharedVolumes, which Kubernetes would delete with their CRD.

@@ -22,6 +22,12 @@ func (p *Proxy) strict(call Call, r *http.Request, body []byte) *Answer {
 	switch call.Action {
 	case "elasticfilesystem:DescribeAccessPoints":
 		return page(send(), query)
+	case "elasticfilesystem:CreateAccessPoint":
+		if id := p.pointOf(body, r.Header); id != "" {
+			answer := Error(call.Action, http.StatusConflict, "AccessPointAlreadyExists", "access point "+id+" has this token")
+			answer.Body, _ = json.Marshal(map[string]string{"ErrorCode": "AccessPointAlreadyExists", "AccessPointId": id})
+			return answer
+		}
 	case "elasticfilesystem:DeleteAccessPoint":
 		if p.deleted[call.Object] {
 			return Error(call.Action, http.StatusNotFound, "AccessPointNotFound", "access point "+call.Object+" does not exist")
@@ -60,6 +66,24 @@ func (p *Proxy) strict(call Call, r *http.Request, body []byte) *Answer {
 		}
 	}
 	return send()
+}
+
+// pointOf returns the access point that has the token of a request to create one. moto makes two with the same token.
+func (p *Proxy) pointOf(body []byte, header http.Header) string {
+	var wanted struct{ ClientToken string }
+	var all struct {
+		AccessPoints []struct{ AccessPointID, ClientToken string }
+	}
+	answer := p.pass(http.MethodGet, "/2015-02-01/access-points", header, nil)
+	if json.Unmarshal(body, &wanted) != nil || json.Unmarshal(answer.Body, &all) != nil {
+		return ""
+	}
+	for _, one := range all.AccessPoints {
+		if one.ClientToken == wanted.ClientToken {
+			return one.AccessPointID
+		}
+	}
+	return ""
 }
 
 // slowly lets a deletion begin; looks end it.
