@@ -29,6 +29,15 @@ func (s state) isPartial() bool {
 	return s.last != nil && s.last.at.Sub(s.first) < longSilence && s.failures < 2 && len(s.stalls) == 0 && len(s.last.silent) > 0
 }
 
+// mayHold reports whether an earlier condition may still be true after a partial answer: it names a silent node, or there is no earlier condition.
+func (s state) mayHold(before *operatorv1.OperatorCondition) bool {
+	if before == nil {
+		return true
+	}
+	words := strings.FieldsFunc(before.Message, func(sign rune) bool { return strings.ContainsRune(" ,:\n", sign) })
+	return slices.ContainsFunc(s.last.silent, func(node string) bool { return slices.Contains(words, node) })
+}
+
 // condition returns the condition after an answer, or after failures.
 func (s state) condition(kind string) *operatorv1.OperatorCondition {
 	unknown := func(reason, message string) *operatorv1.OperatorCondition {

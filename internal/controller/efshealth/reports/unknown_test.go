@@ -3,6 +3,7 @@ package reports
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,5 +157,31 @@ func TestANodeThatBecomesSilentHangsUntilItsReportIsOld(t *testing.T) {
 		if s.after(t, interval); len(s.hanging(t)) > 0 {
 			t.Errorf("mounts hang: %v", s.hanging(t))
 		}
+	}
+}
+
+// The answers after a restart lack a node. What was said before stays only while it may still be true of that node.
+func TestTheFirstAnswersEndWhatWasSaidOfNodesThatReport(t *testing.T) {
+	const hangs = "node %: at least 2 mounts of EFS hang, such as file system fs-1 in pod shop/web (PersistentVolume pv): do not unmount by force"
+	for name, tc := range map[string]struct {
+		before string
+		stays  bool
+	}{
+		"of the silent node":             {strings.ReplaceAll(hangs, "%", "worker-1.example.com"), true},
+		"of the silent node and another": {strings.ReplaceAll(hangs, "%", "a") + "\n" + strings.ReplaceAll(hangs, "%", "worker-1.example.com"), true},
+		"in a list":                      {silence([]string{"b", "worker-1.example.com"}), true},
+		"of a node that reports":         {strings.ReplaceAll(hangs, "%", "a"), false},
+		"of a node with a similar name":  {strings.ReplaceAll(hangs, "%", "worker-1.example.com.eu"), false},
+		"of no node":                     {"it is unknown whether mounts of EFS hang: no route", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, healthy(), pluginOn("a"), pluginOn("b"), pluginOn("worker-1.example.com"))
+			s.condition = &operatorv1.OperatorCondition{Type: "AWSEFSMountsStalled", Status: operatorv1.ConditionTrue, Reason: "MountsStalled", Message: tc.before}
+			if tc.stays {
+				s.expect(t, 0, operatorv1.ConditionTrue, "MountsStalled", tc.before)
+				return
+			}
+			s.expect(t, 0, operatorv1.ConditionFalse, "AsExpected", "")
+		})
 	}
 }

@@ -202,22 +202,23 @@ func (w *Watch) awaited() bool {
 }
 
 // Condition returns the condition of this type, or nil if the nodes do not report. While the operator waits for the first answer, Condition returns
-// argument "before", which is the condition of an earlier process. It also returns "before" while the answers are partial, because the missing nodes
-// may have just started.
+// argument "before", which is the condition of an earlier process. It also returns "before" while the answers are partial, if "before" is nil or
+// names a node that is missing. That node may have just started.
 func (w *Watch) Condition(kind string, before *operatorv1.OperatorCondition) *operatorv1.OperatorCondition {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	switch {
 	case !w.active:
 		return nil
-	case w.state.last == nil && w.awaited(), w.state.isPartial():
+	case w.state.last == nil && w.awaited(), w.state.isPartial() && w.state.mayHold(before):
 		return before
 	}
 	return w.state.condition(kind)
 }
 
 // Mounted returns the nodes that have mounts of EFS, and the nodes about which this is unknown. Both lists are sorted. The nodes with a node pod and
-// the nodes in argument "before" must report. If Mounted returns an error, this is unknown for all of these nodes that have not answered.
+// the nodes in argument "before" must report. If Mounted returns an error, this is unknown for all of these nodes that have not answered. Mounted
+// also returns an error if no node has to report and Prometheus scrapes no node, because the namespace may lack its label.
 func (w *Watch) Mounted(ctx context.Context, before []string) (nodes, unknown []string, err error) {
 	expected, err := w.nodes(ctx)
 	if err != nil {
