@@ -201,6 +201,10 @@ func TestMountedNamesNodesAndWhatIsUnknown(t *testing.T) {
 	if nodes, unknown, err = start(t, from).Mounted(t.Context(), nil); len(nodes)+len(unknown) > 0 || err != nil {
 		t.Errorf("got %q and %q, %v, want nothing", nodes, unknown, err)
 	}
+	// The driver has no node pod, and Prometheus scrapes nothing. Nodes may still have mounts.
+	if nodes, unknown, err = start(t, &scripted{}).Mounted(t.Context(), nil); len(nodes)+len(unknown) > 0 || !errors.Is(err, errNoTargets) {
+		t.Errorf("got %q and %q, %v, want an error", nodes, unknown, err)
+	}
 	// The caller remembers node away, whose node pod is being replaced.
 	if nodes, unknown, err = start(t, from).Mounted(t.Context(), []string{"away"}); len(nodes) > 0 || !slices.Equal(unknown, []string{"away"}) || err != nil {
 		t.Errorf("got %q and %q, %v, want node away as unknown", nodes, unknown, err)
