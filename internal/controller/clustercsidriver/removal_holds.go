@@ -34,21 +34,43 @@ type inUse struct {
 type mounts struct {
 	// nodes have mounts, or had mounts when they last reported to this removal.
 	nodes []string
-	// unknown is the time at which the removal began to wait until all nodes report. It is zero while the removal does not wait for reports. Objects
-	// that hold the removal in between do not prolong this wait, because new objects can come for ever.
+	// unknown is the time at which the removal began to wait for an answer about nodes of which no mount is known. It is zero while the removal does not
+	// wait for that. Objects that hold the removal in between do not prolong this wait, because new objects can come for ever.
 	unknown time.Time
 	// asked is the time of the last question to the nodes.
 	asked time.Time
+	// objects is true if objects have held the removal since the last question. freed is the time of the first question after that.
+	objects bool
+	freed   time.Time
+}
+
+// ask notes a question to the nodes. Argument "held" is true if anything held the removal at the last check.
+func (m *mounts) ask(now time.Time, held bool) {
+	if now.Sub(m.asked) > waitCounts {
+		m.unknown = time.Time{}
+	}
+	// At its first question, a restarted operator does not know whether objects held the removal.
+	if m.objects || held && m.asked.IsZero() {
+		m.freed = now
+	}
+	m.asked, m.objects = now, false
 }
 
 // holdsRemoval returns what blocks a removal. It checks mounts only if no object blocks the removal. It returns the zero value if nothing blocks the
-// removal.
+// removal. While objects block the removal, the message also names the nodes that had mounts before, for an operator that restarts meanwhile.
 func (r *Reconciler) holdsRemoval(ctx context.Context, cr *operatorv1.ClusterCSIDriver) (inUse, error) {
 	held, err := r.heldByObjects(ctx, cr)
-	if err != nil || held.message != "" {
+	switch {
+	case err != nil || r.Mounted == nil:
 		return held, err
+	case held.message == "":
+		return r.heldByMounts(ctx, cr), nil
 	}
-	return r.heldByMounts(ctx, cr), nil
+	r.mounts.objects = true
+	if nodes := r.present(ctx, r.mountsBefore(cr)); len(nodes) > 0 {
+		held.message += fmt.Sprintf(". Also, %d %s%s", len(nodes), driver.RemovalHasMounts, status.Shorten(nodes))
+	}
+	return held, nil
 }
 
 // heldByObjects returns the objects that block a removal. It returns the zero value if no object blocks the removal. It checks pods first, because
@@ -84,35 +106,33 @@ const unknownWait = 2 * time.Minute
 // meanwhile, and the removal waits anew.
 const waitCounts = 10 * time.Minute
 
+// oldestReport is the age up to which a report of a node counts (internal/controller/efshealth/reports, ask.go).
+const oldestReport = 2 * time.Minute
+
 // heldByMounts asks the nodes for mounts that remain although no running pod uses a volume. Such mounts remain because the kubelet unmounts late
 // after a pod was deleted by force. The kubelet can't unmount without the driver. If nodes do not answer, the removal waits for unknownWait, and then
 // continues. But a node that has reported mounts during the removal blocks it until it reports no mounts, or leaves the cluster.
 func (r *Reconciler) heldByMounts(ctx context.Context, cr *operatorv1.ClusterCSIDriver) inUse {
-	if r.Mounted == nil {
-		return inUse{}
-	}
 	before := r.present(ctx, r.mountsBefore(cr))
 	nodes, unknown, err := r.Mounted(ctx, before)
-	if r.Now().Sub(r.mounts.asked) > waitCounts {
-		r.mounts.unknown = time.Time{}
-	}
-	r.mounts.asked = r.Now()
+	r.mounts.ask(r.Now(), r.inUseBefore(cr).message != "")
+	silent := slices.DeleteFunc(slices.Clone(unknown), func(node string) bool { return !slices.Contains(before, node) })
+	r.mounts.nodes = slices.Sorted(slices.Values(slices.Concat(nodes, silent)))
 	why := ""
 	switch {
 	case err != nil:
 		why = err.Error()
 	case len(unknown) > 0:
 		why = fmt.Sprintf("%d nodes do not report: %s", len(unknown), status.Shorten(unknown))
-	}
-	silent := slices.DeleteFunc(slices.Clone(unknown), func(node string) bool { return !slices.Contains(before, node) })
-	r.mounts.nodes = slices.Sorted(slices.Values(slices.Concat(nodes, silent)))
-	if why == "" {
-		r.mounts.unknown = time.Time{}
+	case len(r.mounts.nodes) == 0 && r.Now().Sub(r.mounts.freed) < oldestReport:
+		why = "their reports may be older than the pods and objects that blocked the removal"
 	}
 	switch {
 	case len(r.mounts.nodes) > 0:
+		r.mounts.unknown = time.Time{}
 		return heldByNodes(cr, r.mounts.nodes, why)
 	case why == "":
+		r.mounts.unknown = time.Time{}
 		return inUse{}
 	case r.mounts.unknown.IsZero():
 		r.mounts.unknown = r.Now()
@@ -205,9 +225,9 @@ func (r *Reconciler) snapshots(ctx context.Context) ([]string, error) {
 
 func heldByPods(cr *operatorv1.ClusterCSIDriver, users []volume.User) inUse {
 	pods := volume.Pods(users)
-	return inUse{count: len(pods), names: pods, message: fmt.Sprintf("Removal is blocked: %d pods use volumes of the driver and would hang without it: "+
-		"%s. Delete them, or set annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
-		len(pods), status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
+	return inUse{count: len(pods), names: pods, message: fmt.Sprintf("Removal is blocked: %d %s%s. Delete them, or set annotation %s=true on "+
+		"ClusterCSIDriver %s to remove the driver anyway",
+		len(pods), driver.RemovalHasUsers, status.Shorten(pods), ForceRemovalAnnotation, cr.Name)}
 }
 
 func heldByVolumes(cr *operatorv1.ClusterCSIDriver, volumes []string) inUse {

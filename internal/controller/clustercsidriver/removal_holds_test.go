@@ -26,9 +26,7 @@ func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 	const waits = "Removal is blocked: only the driver can delete these 1 objects and what belongs to them in the storage system: %s. Delete " +
 		"their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the reclaim policy Retain, or annotation " +
 		"operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
-	released := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
-	released.Spec.CSI, released.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: diskName}, corev1.VolumeReleased
-	released.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	released := releasedVolume()
 	losing := released.DeepCopy()
 	losing.Status.Phase, losing.Spec.ClaimRef = corev1.VolumeBound, &corev1.ObjectReference{Namespace: "team", Name: "data", UID: "deleted"}
 	attached := func(attacher string) client.Object {
@@ -72,9 +70,17 @@ func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 	}
 }
 
+// releasedVolume is a volume that only the driver can delete.
+func releasedVolume() *corev1.PersistentVolume {
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
+	volume.Spec.CSI, volume.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: diskName}, corev1.VolumeReleased
+	volume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	return volume
+}
+
 // The kubelet unmounts the volumes of a pod that was deleted by force later than the pod is gone.
 func TestADriverStaysWhileNodesHaveMounts(t *testing.T) {
-	const blocked = "Removal is blocked: 1 nodes have mounts of the driver, although no pod uses its volumes: a. The kubelet can't unmount " +
+	const blocked = "Removal is blocked: 1 nodes have mounts of the driver that no pod uses: a. The kubelet can't unmount " +
 		"without the driver. Wait until the kubelet has unmounted, or restart these nodes, or set annotation " +
 		"operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
 	const unknown = "Removal waits for 2m0s, then continues. It is unknown whether nodes have mounts of the driver: no route"
@@ -157,16 +163,16 @@ func TestARemovalForgetsNoMounts(t *testing.T) {
 		want                 string
 	}{
 		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "Removal waits for 2m0s"},
-		{nodes: []string{"a"}, want: "uses its volumes: a."},
-		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "uses its volumes: a."},
-		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "uses its volumes: a."},
-		{nodes: []string{"b"}, unknown: []string{"a", "c"}, err: errors.New("no route"), want: "uses its volumes: a, b."},
+		{nodes: []string{"a"}, want: "no pod uses: a."},
+		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "no pod uses: a."},
+		{unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "no pod uses: a."},
+		{nodes: []string{"b"}, unknown: []string{"a", "c"}, err: errors.New("no route"), want: "no pod uses: a, b."},
 		// The pods of all nodes are being replaced.
-		{err: errors.New("no route"), want: "uses its volumes: a, b."},
+		{err: errors.New("no route"), want: "no pod uses: a, b."},
 		// Node a left the cluster while Prometheus does not answer.
-		{unknown: []string{"b", "c"}, left: []string{"a"}, err: errors.New("no route"), want: "uses its volumes: b."},
-		{unknown: []string{"b", "c"}, want: "uses its volumes: b."},
-		{unknown: []string{"b", "c"}, want: "uses its volumes: b."},
+		{unknown: []string{"b", "c"}, left: []string{"a"}, err: errors.New("no route"), want: "no pod uses: b."},
+		{unknown: []string{"b", "c"}, want: "no pod uses: b."},
+		{unknown: []string{"b", "c"}, want: "no pod uses: b."},
 		// Node b is free, or left the cluster. Node c may have mounts.
 		{unknown: []string{"c"}, want: "Removal waits for 2m0s"},
 		{unknown: []string{"c"}, want: ""},
@@ -183,20 +189,20 @@ func TestARemovalForgetsNoMounts(t *testing.T) {
 
 // A restarted operator knows from the condition which nodes had mounts.
 func TestARestartedOperatorForgetsNoMounts(t *testing.T) {
-	const blocked = "Removal is blocked: 2 nodes have mounts of the driver, although no pod uses its volumes: a, b. The kubelet"
+	const blocked = "Removal is blocked: 2 nodes have mounts of the driver that no pod uses: a, b. The kubelet"
 	for name, tc := range map[string]struct {
 		said                 string
 		nodes, unknown, left []string
 		err                  error
 		want, later          string
 	}{
-		"no answer":                {said: blocked, unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "uses its volumes: a, b.", later: "uses its volumes: a, b."},
-		"no answer, and one left":  {said: blocked, unknown: []string{"b", "c"}, left: []string{"a"}, err: errors.New("no route"), want: "uses its volumes: b.", later: "uses its volumes: b."},
+		"no answer":                {said: blocked, unknown: []string{"a", "b", "c"}, err: errors.New("no route"), want: "no pod uses: a, b.", later: "no pod uses: a, b."},
+		"no answer, and one left":  {said: blocked, unknown: []string{"b", "c"}, left: []string{"a"}, err: errors.New("no route"), want: "no pod uses: b.", later: "no pod uses: b."},
 		"all left, and no answer":  {said: blocked, unknown: []string{"c"}, left: []string{"a", "b"}, err: errors.New("no route"), want: "Removal waits for 2m0s"},
-		"another node has mounts":  {said: blocked, nodes: []string{"c"}, want: "uses its volumes: c.", later: "uses its volumes: c."},
-		"a node does not report":   {said: blocked, unknown: []string{"b"}, want: "uses its volumes: b.", later: "uses its volumes: b."},
+		"another node has mounts":  {said: blocked, nodes: []string{"c"}, want: "no pod uses: c.", later: "no pod uses: c."},
+		"a node does not report":   {said: blocked, unknown: []string{"b"}, want: "no pod uses: b.", later: "no pod uses: b."},
 		"only others do not":       {said: blocked, unknown: []string{"c"}, want: "Removal waits for 2m0s"},
-		"all are free":             {said: blocked},
+		"all are free":             {said: blocked, want: "Removal waits for 2m0s"},
 		"it was unknown before":    {said: "Removal waits. It is unknown whether nodes have mounts of the driver: a", unknown: []string{"a"}, want: "Removal waits for 2m0s"},
 		"nothing was known before": {err: errors.New("no route"), want: "Removal waits for 2m0s"},
 	} {
@@ -227,7 +233,7 @@ func TestAFailureAfterARestartKeepsTheMessage(t *testing.T) {
 	trip.Mounted = reporting(nil, []string{"a"}, nil)
 	cr, _ := healthy()
 	cr.Spec.ManagementState = operatorv1.Unmanaged
-	const blocked = "Removal is blocked: 1 nodes have mounts of the driver, although no pod uses its volumes: a. The kubelet"
+	const blocked = "Removal is blocked: 1 nodes have mounts of the driver that no pod uses: a. The kubelet"
 	cr.Status.Conditions = append(cr.Status.Conditions, status.Condition("DiskDriverNodeServiceControllerProgressing", true, inUseReason, blocked))
 	trip.cluster.Refuse(errors.New("no route"), "list PersistentVolume")
 	if result := trip.remove(t.Context(), cr, trip.found(t)); result.err == nil || result.removal.inUse != blocked {
@@ -258,9 +264,7 @@ func TestObjectsThatComeAndGoDoNotProlongTheWaitForNodes(t *testing.T) {
 	now := trip.Now()
 	trip.Now = func() time.Time { return now }
 	trip.Mounted = reporting(nil, []string{"dark"}, nil)
-	released := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
-	released.Spec.CSI, released.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: diskName}, corev1.VolumeReleased
-	released.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	released := releasedVolume()
 	cr, _ := healthy()
 	free := slices.Clone(trip.cluster.Objects)
 	holds := func(want string, objects ...client.Object) {
@@ -301,4 +305,87 @@ func TestARemovalWaitsAgainAfterAnAnswer(t *testing.T) {
 	if held := trip.heldByMounts(t.Context(), cr); held.message == "" {
 		t.Error("the wait of an earlier request counts")
 	}
+}
+
+// Objects can block a removal again after nodes have reported mounts. The message then names these nodes, too, for an operator that restarts
+// meanwhile.
+func TestARemovalThatObjectsBlockForgetsNoMounts(t *testing.T) {
+	pod, user := &corev1.Pod{}, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-used"}}
+	user.Spec.CSI, user.Status.Phase = &corev1.CSIPersistentVolumeSource{Driver: diskName}, corev1.VolumeBound
+	user.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "data"}
+	pod.Namespace, pod.Name, pod.Spec.NodeName = "shop", "web", "c"
+	pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}}}
+	for name, objects := range map[string][]client.Object{"1 pods use volumes": {pod, user}, "only the driver can": {releasedVolume()}} {
+		t.Run(name, func(t *testing.T) {
+			cr, _ := healthy()
+			cr.Spec.ManagementState = operatorv1.Unmanaged
+			// holds lets a new process of the operator check once.
+			holds := func(objects ...client.Object) string {
+				trip := newTrip(t, disk(), append(workers(), append(objects, csiDriver(), infrastructure())...)...)
+				trip.Mounted = reporting(nil, []string{"a", "b", "c"}, errors.New("no route"))
+				said := trip.remove(t.Context(), cr, trip.found(t)).removal.inUse
+				cr.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("DiskDriverNodeServiceControllerProgressing", true, inUseReason, said)}
+				return said
+			}
+			if said := holds(objects...); !strings.Contains(said, name) || strings.Contains(said, "nodes have mounts") {
+				t.Errorf("without mounts, it is held by %q", said)
+			}
+			cr.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("DiskDriverNodeServiceControllerProgressing", true, inUseReason,
+				heldByNodes(cr, []string{"a", "b", "left"}, "").message)}
+			for range 2 {
+				if said := holds(objects...); !strings.Contains(said, name) || !strings.HasSuffix(said, ". Also, 2 nodes have mounts of the driver that no pod uses: a, b") {
+					t.Errorf("it is held by %q", said)
+				}
+			}
+			if said := holds(); !strings.HasPrefix(said, "Removal is blocked: 2 nodes have mounts of the driver that no pod uses: a, b. The kubelet") {
+				t.Errorf("without objects, it is held by %q", said)
+			}
+		})
+	}
+}
+
+// The last report of a node can be older than a mount of the pod that was last there.
+func TestARemovalWaitsForReportsThatAreYoungerThanTheLastObject(t *testing.T) {
+	trip := newTrip(t, disk(), append(workers(), csiDriver(), infrastructure())...)
+	now := trip.Now()
+	trip.Now = func() time.Time { return now }
+	cr, _ := healthy()
+	cr.Spec.ManagementState = operatorv1.Unmanaged
+	free := slices.Clone(trip.cluster.Objects)
+	holds := func(want string, mounted []string, objects ...client.Object) {
+		t.Helper()
+		trip.cluster.Objects = append(slices.Clone(free), objects...)
+		trip.Mounted = reporting(mounted, nil, nil)
+		held, err := trip.holdsRemoval(t.Context(), cr)
+		if err != nil || !strings.Contains(held.message, want) || (want == "") != (held.message == "") {
+			t.Errorf("it is held by %q, want %q; %v", held.message, want, err)
+		}
+		now = now.Add(unknownWait / 2)
+	}
+	const old = "It is unknown whether nodes have mounts of the driver: their reports may be older than the pods and objects that blocked the removal"
+	holds("", nil)
+	holds("only the driver can", nil, releasedVolume())
+	now = now.Add(time.Hour)
+	holds(old, nil)
+	holds(old, nil)
+	holds("", nil)
+	// Objects that come and go do not prolong the wait.
+	holds("only the driver can", nil, releasedVolume())
+	holds(old, nil)
+	holds("only the driver can", nil, releasedVolume())
+	holds("", nil)
+	holds("", nil)
+	// A report of mounts counts at once, and says nothing about age.
+	holds("only the driver can", nil, releasedVolume())
+	holds("no pod uses: a. The kubelet", []string{"a"})
+	holds(old, nil)
+	holds("", nil)
+	// A restarted operator does not know when the last object went.
+	cr.Status.Conditions = []operatorv1.OperatorCondition{status.Condition("DiskDriverNodeServiceControllerProgressing", true, inUseReason, "Removal is blocked: 1 pods")}
+	trip.mounts = mounts{}
+	holds(old, nil)
+	holds(old, nil)
+	holds("", nil)
 }

@@ -113,11 +113,17 @@ func broken() map[string]situation {
 		}, nil, 3, []string{"Driver efs.csi.aws.com is a third-party driver, installed by Helm release kube-system/efs."}},
 		"removal-blocked": {func(s *scene) {
 			s.says(condition("Progressing", "True", "VolumesInUse", "x"),
-				condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse", "Pods that do (1): my-project/web."))
+				condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse",
+					"Removal is blocked: 1 pods use volumes of the driver and would hang without it: my-project/web. Also, 1 nodes have mounts of the driver that no "+
+						"pod uses: a"))
 		}, nil, 3, []string{"The removal of driver efs.csi.aws.com waits for pods"}},
+		"removal-waits-for-objects": {func(s *scene) {
+			s.says(condition("Progressing", "True", "VolumesInUse", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse",
+				"Removal is blocked: only the driver can delete these 1 objects: PersistentVolume pv-1. Also, 1 nodes have mounts of the driver that no pod uses: a"))
+		}, nil, 3, []string{"The removal of driver efs.csi.aws.com waits for objects"}},
 		"removal-waits-for-mounts": {func(s *scene) {
 			s.says(condition("Progressing", "True", "VolumesInUse", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse",
-				"Removal is blocked: 1 nodes have mounts of the driver, although no pod uses its volumes: a. The kubelet can't unmount without the driver."))
+				"Removal is blocked: 1 nodes have mounts of the driver that no pod uses: a. The kubelet can't unmount without the driver."))
 		}, nil, 3, []string{"The removal of driver efs.csi.aws.com waits for mounts on nodes."}},
 		"removal-waits-for-unknown-mounts": {func(s *scene) {
 			s.says(condition("Progressing", "True", "VolumesInUse", "x"), condition(prefix+"DriverNodeServiceControllerProgressing", "True", "VolumesInUse",

@@ -35,13 +35,15 @@ func removalBlocked(f *facts) []Finding {
 			found.Severity, found.Page = Info, string(pageMounts)
 			found.Cause = fmt.Sprintf("It is unknown whether nodes have mounts of driver %s, so its removal waits for two minutes.", d.Name)
 			found.Do, found.Command = "Wait, or make Prometheus read the metrics of the pods of DaemonSet aws-efs-node-health.", ""
+		case strings.Contains(said, driver.RemovalHasUsers):
+			// This message and the next can also name nodes with mounts.
+		case strings.Contains(said, driver.RemovalNeedsDriver):
+			found.Cause = fmt.Sprintf("The removal of driver %s waits for objects that only the driver can delete.", d.Name)
+			found.Do, found.Command = "Do what the message says, or set managementState to Managed to keep the driver.", "oc get pv"
 		case strings.Contains(said, driver.RemovalHasMounts):
 			found.Cause, found.Page = fmt.Sprintf("The removal of driver %s waits for mounts on nodes.", d.Name), string(pageMounts)
 			found.Do = "Unmount them as the page says, and not by force. Or set managementState to Managed to keep the driver."
 			found.Command = "oc get pods -A -l app=efs-csi-node -o wide"
-		case strings.Contains(said, driver.RemovalNeedsDriver):
-			found.Cause = fmt.Sprintf("The removal of driver %s waits for objects that only the driver can delete.", d.Name)
-			found.Do, found.Command = "Do what the message says, or set managementState to Managed to keep the driver.", "oc get pv"
 		}
 		return found
 	})
