@@ -188,6 +188,10 @@ func finalizersOfAnotherOperatorThatRunsAreLeftToIt(t *testing.T, cluster *env.C
 		env.Scene{Cluster: cluster, T: t}.Keep(object)
 	}
 	env.Scene{Cluster: cluster, T: t}.Keep(deployment)
+	// The operator watches Deployments and the ClusterCSIDriver apart: it may see a change of one of them before an older change of the other.
+	env.Eventually(t, "the other operator seen", func() error {
+		return cluster.Says(t.Context(), efsDriver, "Progressing", "", "default/"+env.OperatorName)
+	})
 	cr := env.EFS("")
 	env.Must(t, cluster.Client.Patch(t.Context(), cr, client.RawPatch("application/json-patch+json",
 		[]byte(`[{"op":"add","path":"/metadata/finalizers/-","value":"`+legacy+`"}]`))))
