@@ -343,8 +343,8 @@ func (c *Credentials) options() *gophercloud.AuthOptions {
 	return options
 }
 
-// domain returns the first of these domains that is set, as an ID or as a name, but never as both. If no domain is set, it returns Keystone's default
-// domain (keystone/conf/identity.py default_domain_id).
+// domain returns the ID or the name of a domain, but never both: the first of these arguments that is set. If none is set, it returns the ID of
+// Keystone's default domain (keystone/conf/identity.py default_domain_id).
 func domain(id, name, commonID, commonName, defaultID string) (string, string) {
 	switch {
 	case id != "":

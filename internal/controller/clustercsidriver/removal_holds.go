@@ -252,7 +252,7 @@ func heldByNodes(cr *operatorv1.ClusterCSIDriver, nodes []string, why string) in
 // end only if a person acts.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
 	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: %sdelete these %d objects and what "+
-		"belongs to them in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the "+
-		"reclaim policy Retain, or annotation %s=true on ClusterCSIDriver %s to remove the driver anyway",
+		"belongs to them in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots, and wait for the driver. Or set "+
+		"their reclaim policy to Retain. To remove the driver anyway, set annotation %s=true on ClusterCSIDriver %s",
 		driver.RemovalNeedsDriver, len(objects), status.Shorten(objects), ForceRemovalAnnotation, cr.Name)}
 }

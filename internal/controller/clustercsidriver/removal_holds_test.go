@@ -24,8 +24,8 @@ import (
 // Only the driver deletes the disk of a deleted PVC, detaches a disk, and deletes a snapshot.
 func TestADriverStaysWhileItHasToDeleteSomething(t *testing.T) {
 	const waits = "Removal is blocked: only the driver can delete these 1 objects and what belongs to them in the storage system: %s. Delete " +
-		"their PersistentVolumeClaims and VolumeSnapshots and wait for the driver. Or set the reclaim policy Retain, or annotation " +
-		"operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com to remove the driver anyway"
+		"their PersistentVolumeClaims and VolumeSnapshots, and wait for the driver. Or set their reclaim policy to Retain. " +
+		"To remove the driver anyway, set annotation operator.openshift.io/force-driver-removal=true on ClusterCSIDriver disk.example.com"
 	released := releasedVolume()
 	losing := released.DeepCopy()
 	losing.Status.Phase, losing.Spec.ClaimRef = corev1.VolumeBound, &corev1.ObjectReference{Namespace: "team", Name: "data", UID: "deleted"}

@@ -107,7 +107,7 @@ func credentialsFinding(d survey.Driver, kind string, waitsForUser bool, found *
 	found.level, found.Page = ofConfiguration, string(pageCredentials)
 	if kind == status.Progressing {
 		found.Severity, found.Cause = Warning, fmt.Sprintf("The cloud-credential-operator has not created a Secret of driver %s yet.", d.Name)
-		found.Do = "Wait some minutes. If the message stays, read the conditions of the CredentialsRequest that the message names."
+		found.Do = "Wait some minutes. If the Secret is still missing then, read the conditions of the CredentialsRequest."
 		found.Command = "oc -n openshift-cloud-credential-operator describe credentialsrequests"
 		return
 	}

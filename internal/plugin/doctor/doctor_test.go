@@ -274,7 +274,7 @@ func broken() map[string]situation {
 		}, []string{"sharedvolume/sv1"}, 3, []string{"Namespace my-project may not use access point"}},
 		"shared-mountable": {func(s *scene) {
 			s.share("Ready", is("Ready", "True", "Bound", ""), is("Mountable", "False", "MountTargetMissing", "no mount target"))
-		}, []string{"sv", "sv1"}, 3, []string{"File system fs-1234cdef has no mount target in a zone"}},
+		}, []string{"sv", "sv1"}, 3, []string{"A zone with nodes of the cluster has no mount target of file system fs-1234cdef"}},
 		"shared-quota": {func(s *scene) { s.share("Failed", is("Ready", "False", "QuotaExceeded", "no room")) }, []string{"sv", "sv1"}, 3,
 			[]string{"The PVC of the SharedVolume would exceed the quota of the namespace."}},
 		"shared-without-operator": {func(s *scene) { s.share("Pending"); drop[*appsv1.Deployment](s, operator) }, []string{"sv", "sv1"}, 3,

@@ -101,7 +101,7 @@ func mountable(found *Finding, sv *v1alpha1.SharedVolume, reason string) {
 	case efs.ReasonAccessPointNotFound:
 		found.Cause = fmt.Sprintf("File system %s does not have access point %s.", system, sv.Spec.AccessPointID)
 	case efs.ReasonMountTargetMissing:
-		found.Cause = fmt.Sprintf("File system %s has no mount target in a zone where the cluster has nodes.", system)
+		found.Cause = fmt.Sprintf("A zone with nodes of the cluster has no mount target of file system %s.", system)
 		found.Do, found.Page = "Create a mount target in a subnet of that zone, and allow inbound TCP port 2049.", string(pageTarget)
 	case efs.ReasonNoNodeInZone:
 		found.Cause = fmt.Sprintf("File system %s is One Zone, and no node is in its zone.", system)
@@ -124,7 +124,7 @@ func readyCause(found *Finding, sv *v1alpha1.SharedVolume, one metav1.Condition)
 	}
 }
 
-// readyTexts maps each reason that the controller of SharedVolumes sets to a cause and advice.
+// readyTexts returns a cause and advice for each reason of condition Ready of a SharedVolume. The reason is the key.
 func readyTexts() map[string][2]string {
 	const (
 		wait     = "Wait a minute, and run the command again."

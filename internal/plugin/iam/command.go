@@ -23,7 +23,7 @@ func policyCommand(p *plugin.Plugin) *cobra.Command {
 	var settings map[string]string
 	command := &cobra.Command{
 		Use: "policy controller|node", Short: "Print the IAM policy of the controller's or the nodes' role",
-		Long: "Print the IAM policy that the role or user of the controller or the nodes needs.",
+		Long: "Print an IAM policy. Attach it to the IAM role or user of the controller, or to that of the nodes.",
 		Example: "  # Print the policy of the controller's role.\n" +
 			"  oc storage iam policy controller\n" +
 			"  # Print the policy of the nodes' role, for pods that mount with an IAM identity.\n" +

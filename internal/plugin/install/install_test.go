@@ -119,7 +119,7 @@ func TestEachCheckSaysWhatToDo(t *testing.T) {
 		"no AWS":             {checkPlatform(seen{infrastructure: &configv1.Infrastructure{}}), missing, "the cluster is not on AWS"},
 		"no version":         {checkVersion(seen{}), unknown, "or names no version of OpenShift"},
 		"too old":            {checkVersion(seen{version: version.MajorMinor(4, 14)}), missing, "OpenShift 4.14 is older than 4.15: update the cluster"},
-		"an old catalog":     {checkVersion(seen{version: version.MajorMinor(4, 17)}), ok, "OpenShift 4.17: its OLM can't serve a catalog image without opm"},
+		"an old catalog":     {checkVersion(seen{version: version.MajorMinor(4, 17)}), ok, "OpenShift 4.17: its OLM needs the catalog image that contains the program opm"},
 		"new enough":         {checkVersion(seen{version: version.MajorMinor(4, 21)}), ok, "OpenShift 4.21"},
 		"the next major":     {checkVersion(seen{version: version.MajorMinor(5, 0)}), ok, "OpenShift 5.0"},
 		"of the future":      {checkVersion(seen{version: version.MajorMinor(5, 5)}), unknown, "OpenShift 5.5 is newer than 5.4, the last version"},

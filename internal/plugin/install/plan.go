@@ -91,7 +91,7 @@ func checkVersion(s seen) Check {
 		return Check{"version", unknown, fmt.Sprintf("OpenShift %s is newer than %s, the last version that this plugin knows: check for a "+
 			"newer plugin", s.version, lastVersion())}
 	case s.version.LessThan(firstWithCatalog()):
-		return Check{"version", ok, fmt.Sprintf("OpenShift %s: its OLM can't serve a catalog image without opm", s.version)}
+		return Check{"version", ok, fmt.Sprintf("OpenShift %s: its OLM needs the catalog image that contains the program opm", s.version)}
 	}
 	return Check{"version", ok, "OpenShift " + s.version.String()}
 }

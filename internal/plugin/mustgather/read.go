@@ -84,7 +84,7 @@ func (e *tooLargeError) Error() string {
 }
 
 // readFile reads a file if it is a regular one. For other files it returns nothing, because reading a pipe would never end. The root refuses symbolic
-// links that lead out of the folder. All other links lead to files in the folder, which Open reads anyway.
+// links that lead out of the folder. Links to files in the folder do no harm: Open reads these files, too.
 func readFile(root *os.Root, path string) ([]byte, error) {
 	info, err := root.Stat(path)
 	if err != nil {

@@ -180,7 +180,7 @@ func (m *Migration) beside(ctx context.Context, state State) ([]appsv1.DaemonSet
 	return found, nil
 }
 
-// renamed returns the DaemonSets that function beside lists, except DaemonSets with a deletionTimestamp.
+// renamed calls beside, and returns the DaemonSets of its list that have no deletionTimestamp.
 func (m *Migration) renamed(ctx context.Context, state State) ([]appsv1.DaemonSet, error) {
 	found, err := m.beside(ctx, state)
 	return slices.DeleteFunc(found, func(daemonSet appsv1.DaemonSet) bool { return daemonSet.DeletionTimestamp != nil }), err

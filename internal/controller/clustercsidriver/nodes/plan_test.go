@@ -280,7 +280,7 @@ func TestWhatARolloutSays(t *testing.T) {
 		"the canary": {
 			unprovenPlan("a:starting b:old c:old,used"), 0, Progress{
 				Reason: TryingCanary, Idle: 1, InUse: 1,
-				Message: "trying the new node pod on node a (ContainerCreating) first; 2 nodes keep their old node pod until this first pod is ready, and the CSINode of its node lists driver d",
+				Message: "trying the new node pod on node a (ContainerCreating) first; 2 nodes keep their old node pod until this first pod is ready and the CSINode of its node lists driver d",
 			},
 		},
 		"idle nodes": {

@@ -63,7 +63,7 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	text := fmt.Sprintf("%d of %d nodes have the new node pod", max(0, p.Count()-waiting-p.Without()), p.Count())
 	switch {
 	case made.Reason == TryingCanary:
-		text = fmt.Sprintf("trying the new node pod on %s first; %d nodes keep their old node pod until this first pod is ready, and the "+
+		text = fmt.Sprintf("trying the new node pod on %s first; %d nodes keep their old node pod until this first pod is ready and the "+
 			"CSINode of its node lists driver %s", p.tried(), waiting, name)
 	case !p.Proven:
 		text += "; the operator has not tried the new node pod on a node yet"

@@ -175,7 +175,7 @@ func ofEarlierTemplates(pods []corev1.Pod, daemonSet *appsv1.DaemonSet, isOld fu
 }
 
 // recoverState restores the state of an earlier process. It runs once per process for each new template. It finds deleted pods that the cache still
-// has, and replaced nodes whose users became unready.
+// has. And it finds nodes where pods became unready after the node got its new node pod.
 func (u *Updater) recoverState(ctx context.Context, in Input, pods []corev1.Pod, outdated map[string]*corev1.Pod) error {
 	live, err := podsOf(ctx, u.Live, in.DaemonSet)
 	if err != nil {
