@@ -49,7 +49,7 @@ type Environment struct {
 type Process struct {
 	// SetLogLevel sets how much the operator itself logs.
 	SetLogLevel func(operatorv1.LogLevel)
-	// Restart ends the process, so that Kubernetes restarts it, and logs why. Only drivers with snapshots need Restart.
+	// Restart logs why, and ends the process, so that Kubernetes starts it again. Only drivers with snapshots need Restart.
 	Restart func(why string)
 
 	watchdog status.Watchdog

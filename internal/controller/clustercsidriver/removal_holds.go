@@ -249,7 +249,7 @@ func heldByNodes(cr *operatorv1.ClusterCSIDriver, nodes []string, why string) in
 }
 
 // heldByWork describes a removal that waits for objects which only the driver can delete. Field "count" makes the alert fire, because the wait may
-// end only if a person acts.
+// last until a person acts.
 func heldByWork(cr *operatorv1.ClusterCSIDriver, objects []string) inUse {
 	return inUse{count: len(objects), names: objects, message: fmt.Sprintf("Removal is blocked: %sdelete these %d objects and what "+
 		"belongs to them in the storage system: %s. Delete their PersistentVolumeClaims and VolumeSnapshots, and wait for the driver. Or set "+
