@@ -42,6 +42,24 @@ type testManifest struct {
 	Timeouts map[string]string
 }
 
+// capabilities are what a driver's controller says it can do, by the profile that test/real and real nodes have of the driver.
+func capabilities(t *testing.T, manifests string) []string {
+	t.Helper()
+	folder := strings.ReplaceAll(manifests, "-", "")
+	if folder == "ebs" {
+		folder = "awsebs"
+	}
+	text, err := os.ReadFile(filepath.Join("..", folder, "testdata", "real.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var profile struct{ Capabilities []string }
+	if err := yaml.Unmarshal(text, &profile); err != nil {
+		t.Fatalf("profile of %s: %v", folder, err)
+	}
+	return profile.Capabilities
+}
+
 // read decodes a file strictly.
 func read(t *testing.T, path string, into any) {
 	t.Helper()
@@ -174,6 +192,14 @@ func checkManifest(t *testing.T, d driver.Driver, folder string, manifest testMa
 	} {
 		if info.Capabilities[capability] != want {
 			t.Errorf("%s is %t, by what is installed it is %t", capability, info.Capabilities[capability], want)
+		}
+	}
+	does := capabilities(t, folder)
+	for capability, name := range map[string]string{
+		"pvcDataSource": "CLONE_VOLUME", "snapshotDataSource": "CREATE_DELETE_SNAPSHOT", "controllerExpansion": "EXPAND_VOLUME",
+	} {
+		if can := slices.Contains(does, name); info.Capabilities[capability] != can {
+			t.Errorf("%s is %t, but the driver has %v", capability, info.Capabilities[capability], does)
 		}
 	}
 	if info.Capabilities["topology"] != (len(info.TopologyKeys) > 0) {
