@@ -10,12 +10,18 @@ import (
 	"github.com/csi-operators/csi-operators/internal/release/image"
 )
 
-// filesystems are this machine's programs for file systems of disks, each with its libraries at the paths where its loader looks for them.
+// filesystems are this machine's programs for file systems of disks.
 func filesystems() ([]image.File, error) {
-	found := map[string]image.File{}
-	for name, from := range map[string]string{
+	return programs(map[string]string{
 		"mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs", "resize2fs": "e2fsprogs", "mkfs.xfs": "xfsprogs", "xfs_growfs": "xfsprogs",
-	} {
+	})
+}
+
+// programs are programs of this machine, by their name and the package that has them, each with its libraries at the paths where its loader looks for
+// them.
+func programs(packages map[string]string) ([]image.File, error) {
+	found := map[string]image.File{}
+	for name, from := range packages {
 		binary, err := exec.LookPath(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s is missing: install the package %s", name, from)

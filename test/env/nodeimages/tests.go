@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -25,10 +26,11 @@ func Tests(names []string) (Images, error) {
 		switch {
 		case strings.Contains(name, "/agnhost:"):
 			images[name], err = agnhost()
-		// The tests call the shell of nginx only, and the shell, base64, dd, blockdev and sha256sum of glibc-dns-testing
-		// (test/e2e/storage/utils/utils.go of v1.36.3).
-		case strings.Contains(name, "/busybox:"), strings.Contains(name, "/nginx:"), strings.Contains(name, "/glibc-dns-testing:"):
+		// The tests call the shell of nginx only.
+		case strings.Contains(name, "/busybox:"), strings.Contains(name, "/nginx:"):
 			images[name], err = shell([]string{"/bin/sh"})
+		case strings.Contains(name, "/glibc-dns-testing:"):
+			images[name], err = withDD()
 		}
 		if err != nil {
 			return nil, err
@@ -38,6 +40,16 @@ func Tests(names []string) (Images, error) {
 		return nil, fmt.Errorf("the tests need none of the images that can be made here: %q", names)
 	}
 	return images, nil
+}
+
+// withDD has a dd that knows oflag=nocache, and a shell that runs it: the shell of busybox would run its own dd. The tests call base64, blockdev and
+// sha256sum of this image, too, which are those of busybox (test/e2e/storage/utils/utils.go of v1.36.3).
+func withDD() (v1.Image, error) {
+	files, err := programs(map[string]string{"dd": "coreutils", "sh": "dash"})
+	if err != nil {
+		return nil, err
+	}
+	return shell([]string{"/bin/sh"}, files...)
 }
 
 // agnhost pauses unless a pod names another command, as Kubernetes' own (test/images/agnhost/Dockerfile of v1.36.3).
@@ -59,7 +71,7 @@ func agnhost() (v1.Image, error) {
 	return mutate.ConfigFile(made, config)
 }
 
-// shell is busybox with all of its commands, and further files.
+// shell is busybox with all of its commands, and further files, which may take the place of a command.
 func shell(command []string, files ...image.File) (v1.Image, error) {
 	one, err := busybox("bin/busybox")
 	if err != nil {
@@ -77,8 +89,8 @@ func shell(command []string, files ...image.File) (v1.Image, error) {
 	writer := tar.NewWriter(&text)
 	var problems []error
 	for _, name := range strings.Fields(string(names)) {
-		if name != "busybox" {
-			link := &tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox", Mode: 0o777}
+		if path := "bin/" + name; name != "busybox" && !slices.ContainsFunc(files, func(file image.File) bool { return file.Path == path }) {
+			link := &tar.Header{Name: path, Typeflag: tar.TypeSymlink, Linkname: "busybox", Mode: 0o777}
 			problems = append(problems, writer.WriteHeader(link))
 		}
 	}
