@@ -111,7 +111,13 @@ func (s *storage) stage(id, target string, capability *csi.VolumeCapability) err
 	if err != nil {
 		return err
 	}
-	flags, data := mountFlags(capability.GetMount().MountFlags)
+	options := capability.GetMount().MountFlags
+	if kind == "xfs" {
+		// The kernel would refuse a disk that is made from a snapshot of a mounted one: both have the same UUID. The EBS driver has this option, too
+		// (openshift/aws-ebs-csi-driver 8b8c4cef0, pkg/driver/node.go).
+		options = append(slices.Clone(options), "nouuid")
+	}
+	flags, data := mountFlags(options)
 	if err := unix.Mount(device.Name(), target, kind, flags, data); err != nil {
 		return fmt.Errorf("mount %s of %s at %s: %w", device.Name(), id, target, err)
 	}
