@@ -23,27 +23,74 @@ func (p *proof) begin(ctx context.Context) error {
 		space, managedBy, manager, runLabel, p.id, alive, sign()))
 }
 
-// found reads the Namespace. It returns an error if it is of others, or of another run that is at work.
-func (p *proof) found(ctx context.Context, earlier bool) (*corev1.Namespace, bool, error) {
+// found reads the Namespace. It returns an error if it is of others.
+func (p *proof) found(ctx context.Context) (*corev1.Namespace, bool, error) {
 	at := &corev1.Namespace{}
 	there, err := p.get(ctx, at, "namespace", space)
-	switch {
-	case err != nil || !there:
-		return at, false, err
-	case at.Labels[managedBy] != manager:
-		return at, true, fmt.Errorf("namespace %s lacks the label %s=%s, so it is not of this program: delete it yourself", space, managedBy, manager)
-	case earlier:
-		there, err = p.afterTheEnd(ctx, at)
-		return at, there, err
-	case at.Labels[runLabel] != p.id:
-		return at, true, fmt.Errorf("namespace %s is of another run on this cluster, so nothing was cleaned up: wait until that run has ended", space)
+	if err == nil && there && at.Labels[managedBy] != manager {
+		err = fmt.Errorf("namespace %s lacks the label %s=%s, so it is not of this program: delete it yourself", space, managedBy, manager)
 	}
-	return at, true, nil
+	return at, there, err
 }
 
-// cleanUp deletes the objects of this run, or of an earlier run that was killed. The report has a line for each part, but not for an earlier run.
-func (p *proof) cleanUp(ctx context.Context, earlier bool) error {
-	at, there, err := p.found(ctx, earlier)
+// recorder does a part of a clean-up.
+type recorder func(ctx context.Context, title string, do func(context.Context) (string, error)) error
+
+// cleanUpEarlier deletes what an earlier run has left, also its Namespace. The report has no lines for that.
+func (p *proof) cleanUpEarlier(ctx context.Context) error {
+	at, known, err := p.found(ctx)
+	if err == nil && known {
+		at, known, err = p.afterTheEnd(ctx, at)
+	}
+	switch {
+	case err != nil:
+		return err
+	case known:
+		p.say("Cleaning up after an earlier run.")
+		err = p.takeOver(ctx, at)
+	case p.cleanOnly:
+		// While it is there, no other run begins to make file systems of these names.
+		err = p.begin(ctx)
+	default:
+		_, err := p.deleteShares(ctx, false)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	owning, end := p.beats(ctx)
+	defer end()
+	return p.clean(owning, known, end, func(ctx context.Context, _ string, do func(context.Context) (string, error)) error {
+		_, err := do(ctx)
+		if left := new(skipError); errors.As(err, &left) {
+			return nil
+		}
+		return err
+	})
+}
+
+// cleanUp deletes the objects of this run.
+func (p *proof) cleanUp(ctx context.Context, endBeats func()) error {
+	at, there, err := p.found(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		// It was deleted by hand. What is in AWS costs money.
+		return p.record(ctx, inAWS, func(ctx context.Context) (string, error) { return p.deleteShares(ctx, false) })
+	case at.Labels[runLabel] != p.id:
+		return fmt.Errorf("namespace %s is of another run on this cluster, so nothing was cleaned up: wait until that run has ended", space)
+	}
+	return p.clean(ctx, true, endBeats, p.record)
+}
+
+// inAWS is the title of a part of the clean-up.
+const inAWS = "Clean-up in AWS"
+
+// clean deletes what the Namespace of this run stands for, and at last the Namespace. It is known if it was there before a person has asked for a
+// clean-up.
+func (p *proof) clean(ctx context.Context, known bool, endBeats func(), record recorder) error {
+	at, err := p.mine(ctx)
 	if err != nil {
 		return err
 	}
@@ -55,46 +102,39 @@ func (p *proof) cleanUp(ctx context.Context, earlier bool) error {
 	if noted == nil {
 		uninstall = refuse("this program has not installed it")
 	}
-	if earlier && there {
-		p.say("Cleaning up after an earlier run.")
-	}
 	var problems []error
 	for _, part := range []struct {
-		title  string
-		always bool
-		do     func(context.Context) (string, error)
+		title string
+		do    func(context.Context) (string, error)
 	}{
-		{"Removal of pods and volumes", false, p.deleteVolumes},
-		{"Removal of the driver", false, uninstall},
-		// A Namespace can be deleted by hand. What is in AWS costs money.
-		{"Clean-up in AWS", true, func(ctx context.Context) (string, error) { return p.deleteShares(ctx, there) }},
-		{"Removal of the rest", false, func(ctx context.Context) (string, error) { return p.deleteRest(ctx, at.UID) }},
+		{"Removal of pods and volumes", p.deleteVolumes},
+		{"Removal of the driver", uninstall},
+		{inAWS, func(ctx context.Context) (string, error) { return p.deleteShares(ctx, known) }},
+		{"Removal of the rest", func(ctx context.Context) (string, error) { return p.deleteRest(ctx, at.UID, endBeats) }},
 	} {
 		hasFailed := errors.Join(problems...) != nil
 		switch {
-		case !there && !part.always:
-			continue
 		case hasFailed && part.title == "Removal of the driver":
 			part.do = refuse("volumes of the run may be left, which only the driver can delete")
 		case hasFailed && part.title == "Removal of the rest":
 			// The note stays until everything else is gone.
 			return errors.Join(problems...)
 		}
-		do := p.record
-		if earlier {
-			do = func(ctx context.Context, _ string, do func(context.Context) (string, error)) error {
-				_, err := do(ctx)
-				if left := new(skipError); errors.As(err, &left) {
-					return nil
-				}
-				return err
-			}
-		}
-		if err := do(ctx, part.title, part.do); err != nil {
+		if err := record(ctx, part.title, p.ifMine(part.do)); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", part.title, err))
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// ifMine does something if the Namespace is still that of this run.
+func (p *proof) ifMine(do func(context.Context) (string, error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		if _, err := p.mine(ctx); err != nil {
+			return "", err
+		}
+		return do(ctx)
+	}
 }
 
 // deleteVolumes deletes pods, SharedVolumes and PVCs, and waits until the driver has deleted their volumes.
@@ -128,7 +168,7 @@ func (p *proof) deleteVolumes(ctx context.Context) (string, error) {
 }
 
 // deleteRest deletes the classes, and at last the Namespace.
-func (p *proof) deleteRest(ctx context.Context, namespace types.UID) (string, error) {
+func (p *proof) deleteRest(ctx context.Context, namespace types.UID, endBeats func()) (string, error) {
 	for _, name := range []string{"efs-" + shareName, "efs-" + oneZoneName} {
 		class := &unstructured.Unstructured{}
 		there, err := p.get(ctx, class, "storageclasses.storage.k8s.io", name)
@@ -142,6 +182,8 @@ func (p *proof) deleteRest(ctx context.Context, namespace types.UID) (string, er
 			return "", err
 		}
 	}
+	// They would take the end of the Namespace for its loss.
+	endBeats()
 	if err := p.deleteExactly(ctx, "namespace "+space, object{uid: namespace, path: "/api/v1/namespaces/" + space}); err != nil {
 		return "", err
 	}

@@ -93,29 +93,42 @@ func (p *proof) run(ctx context.Context) error {
 	if err := p.observe(ctx); err != nil {
 		return err
 	}
-	if err := p.cleanUp(ctx, true); err != nil || p.cleanOnly {
+	if err := p.cleanUpEarlier(ctx); err != nil || p.cleanOnly {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() {
 		p.say("Interrupted. When the command that runs has ended, the clean-up begins. Another Ctrl-C ends this at once; the next run then cleans up.")
 	})()
-	failure := p.begin(ctx)
-	if failure == nil {
-		defer p.beats(ctx)()
-		failure = p.take(ctx, todo)
-	}
-	if ctx.Err() != nil {
-		failure = errors.New("interrupted")
-		p.say("Cleaning up.")
-	}
-	// What was made is deleted, however the steps have ended.
-	failure = errors.Join(failure, p.cleanUp(context.WithoutCancel(ctx), false))
+	failure := p.work(ctx, todo)
 	file := filepath.Join(p.folder, "report.md")
 	if err := os.WriteFile(file, []byte(p.report()), 0o600); err != nil {
 		return errors.Join(failure, err)
 	}
 	p.say("The report is %s.", file)
 	return failure
+}
+
+// work takes the steps, and deletes what they have made, however they have ended.
+func (p *proof) work(ctx context.Context, todo []string) error {
+	if err := p.begin(ctx); err != nil {
+		// The Namespace may have been made nevertheless.
+		return errors.Join(err, p.cleanUp(context.WithoutCancel(ctx), func() {}))
+	}
+	// A Ctrl-C ends the steps. Only a loss of the Namespace ends the clean-up, too.
+	owning, end := p.beats(context.WithoutCancel(ctx))
+	defer end()
+	working, interrupt := context.WithCancel(owning)
+	defer interrupt()
+	defer context.AfterFunc(ctx, interrupt)()
+	failure := p.take(working, todo)
+	if err := context.Cause(owning); err != nil {
+		return errors.Join(failure, err)
+	}
+	if ctx.Err() != nil {
+		failure = errors.New("interrupted")
+		p.say("Cleaning up.")
+	}
+	return errors.Join(failure, p.cleanUp(owning, end), context.Cause(owning))
 }
 
 func (p *proof) say(format string, values ...any) {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -85,7 +83,7 @@ func TestTheDriverStaysWhileItsVolumesAreLeft(t *testing.T) {
 	cluster.lists["persistentvolumes"] = corev1.PersistentVolumeList{Items: []corev1.PersistentVolume{used("data", "fs-1", space)}}
 	p := cluster.opened()
 	p.id = "this"
-	if err := p.cleanUp(t.Context(), false); err == nil || !strings.Contains(err.Error(), "PersistentVolume data") {
+	if err := p.cleanUp(t.Context(), func() {}); err == nil || !strings.Contains(err.Error(), "PersistentVolume data") {
 		t.Errorf("the error is %v", err)
 	}
 	if cluster.objects[driverName] == "" || len(cluster.changed("storage uninstall")) > 0 || len(cluster.changed("--raw")) > 0 {
@@ -138,64 +136,5 @@ func TestWhatOthersHaveBegunToUseStays(t *testing.T) {
 	cluster.lists[subscription] = object("Subscription shop/tool", map[string]any{"source": "community", "sourceNamespace": "openshift-marketplace"})
 	if _, err := cluster.opened().uninstall(t.Context(), noted); err != nil || len(cluster.objects) > 0 {
 		t.Errorf("left are %v (%v)", cluster.objects, err)
-	}
-}
-
-// Both runs were started at once, and the other one has made the Namespace.
-func TestTheCleanUpLeavesAnotherRunAlone(t *testing.T) {
-	cluster, noted := ours()
-	cluster.lists[space] = noteIn(t, "another", noted)
-	cluster.shares = map[string]string{shareName: "fs-1"}
-	p := cluster.opened()
-	p.id = "this"
-	if err := p.cleanUp(t.Context(), false); err == nil || !strings.Contains(err.Error(), "another run") || len(cluster.did) > 0 {
-		t.Errorf("the error is %v, and the commands are %q", err, cluster.did)
-	}
-}
-
-// A run that renews its annotation is at work. What a killed run has left is cleaned up.
-func TestARunAtWorkIsNotTakenForAnEarlierOne(t *testing.T) {
-	for _, works := range []bool{true, false} {
-		cluster, noted := ours()
-		p := cluster.opened()
-		p.beat = 25 * time.Millisecond
-		p.command = func(ctx context.Context, input, name string, args ...string) (string, error) {
-			if args[0] == "get" && args[1] == "namespace" {
-				at := noteIn(t, "another", noted)
-				if at.Annotations[alive] = "then"; works {
-					at.Annotations[alive] = sign()
-				}
-				return asJSON(at)
-			}
-			return cluster.command(ctx, input, name, args...)
-		}
-		err := p.cleanUp(t.Context(), true)
-		if works && (err == nil || !strings.Contains(err.Error(), "another run") || len(cluster.did) > 0) {
-			t.Errorf("the error is %v, and the commands are %q", err, cluster.did)
-		}
-		if !works && (err != nil || len(cluster.objects) > 0) {
-			t.Errorf("left are %v (%v)", cluster.objects, err)
-		}
-	}
-}
-
-// The clean-up after a Ctrl-C is a part of the run.
-func TestARunRenewsItsAnnotationToItsEnd(t *testing.T) {
-	said := make(chan string)
-	p := &proof{beat: time.Millisecond}
-	p.command = func(ctx context.Context, _, _ string, args ...string) (string, error) {
-		select {
-		case said <- strings.Join(args, " "):
-		case <-ctx.Done():
-		}
-		return "", nil
-	}
-	ctx, interrupt := context.WithCancel(t.Context())
-	interrupt()
-	end := p.beats(ctx)
-	first, second := <-said, <-said
-	end()
-	if first == second || !strings.HasPrefix(first, "annotate --overwrite namespace "+space+" "+alive+"=") {
-		t.Errorf("the commands are %q and %q", first, second)
 	}
 }

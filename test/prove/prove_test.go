@@ -313,7 +313,7 @@ func TestTheProofLeavesNothing(t *testing.T) {
 		t.Run("killed "+one.String(), func(t *testing.T) {
 			one.signal = syscall.SIGKILL
 			a.kill(t, one)
-			a.run(t, "-clean")
+			a.cleanTwice(t)
 			a.nothingLeft(t)
 		})
 	}

@@ -78,7 +78,7 @@ const (
 func (p *proof) take(ctx context.Context, todo []string) error {
 	var failure error
 	for _, one := range p.steps() {
-		do := one.do
+		do := p.ifMine(one.do)
 		switch {
 		case failure != nil:
 			do = refuse("an earlier step has failed")
