@@ -77,7 +77,7 @@ func TestARemovedDriverHasNoMounts(t *testing.T) {
 	if _, err := r.Reconcile(t.Context(), r.request()); err != nil {
 		t.Fatal(err)
 	}
-	if hanging, awaited := r.Reports.Hanging(); hangs(t, c) || len(c.Writes) != 1 || hanging != nil || awaited {
+	if hanging, _, awaited := r.Reports.Hanging(); hangs(t, c) || len(c.Writes) != 1 || hanging != nil || awaited {
 		t.Errorf("the condition stays: writes %q", c.Sent())
 	}
 }

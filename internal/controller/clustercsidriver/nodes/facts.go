@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ type facts struct {
 	cordoned       map[string]bool
 	// hanging is the number of mounts that are known to hang, by node. More mounts may hang. A node for which this number is unknown is absent.
 	hanging map[string]int
+	// silent are the nodes without a recent report. They are known only with a recent answer about the other nodes.
+	silent []string
 	// registered has at most one node. The kubelet of this node has registered the driver, and the node has a pod of the newest template.
 	registered map[string]bool
 	// newImages maps the hash of each template to the images of the newest template that this template lacks. pulls maps each node to the pod that pulls
@@ -95,7 +98,7 @@ func (f facts) plan() Plan {
 		}
 	}
 	for name, node := range plan.Nodes {
-		node.Hanging = f.hanging[name]
+		node.Hanging, node.Silent = f.hanging[name], slices.Contains(f.silent, name)
 		if node.Serves {
 			node.Problem, node.Slow, node.Faulty, node.Recent = "", false, false, false
 		}

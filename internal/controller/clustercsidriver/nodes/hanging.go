@@ -17,15 +17,15 @@ const (
 	reportsUnknown
 )
 
-// reports returns how many mounts hang on each node, and whether the operator knows these numbers.
-func (u *Updater) reports() (map[string]int, knowledge) {
-	switch byNode, awaited := u.Hanging(); {
+// reports returns how many mounts hang on each node, the nodes that did not report recently, and whether the operator knows these.
+func (u *Updater) reports() (map[string]int, []string, knowledge) {
+	switch byNode, silent, awaited := u.Hanging(); {
 	case awaited:
-		return byNode, reportsAwaited
+		return byNode, silent, reportsAwaited
 	case byNode == nil:
-		return nil, reportsUnknown
+		return nil, nil, reportsUnknown
 	default:
-		return byNode, reportsKnown
+		return byNode, silent, reportsKnown
 	}
 }
 
@@ -34,18 +34,35 @@ func (p Plan) hangs(node *Node) bool {
 	return node.waits() && p.keeps(node) && !p.Migrates && (p.Policy == driver.IdleFirst || !node.InUse())
 }
 
-// hangText names the nodes that keep their pod because their mounts hang. If the operator does not know where mounts hang, hangText says so. The text
-// is empty if hanging mounts do not affect the roll-out.
-func (p Plan) hangText() string {
-	found := p.Named(p.hangs)
-	switch {
-	case p.Reports == reportsUnknown && p.Policy == driver.IdleFirst && p.Number(func(n *Node) bool { return n.waits() && n.InUse() }) > 0:
-		return "; it is unknown whether mounts hang on nodes in use, and they do not wait for that"
-	case len(found) == 0:
-		return ""
-	case p.Reports == reportsAwaited:
-		return "; nodes in use wait up to two minutes for Prometheus to answer whether mounts hang there"
+// isStuck reports whether a node keeps its pod only because its mounts are known to hang.
+func (p Plan) isStuck(node *Node) bool { return node.Hanging > 0 && p.hangs(node) }
+
+// isDoubtful reports whether mounts may hang on a node in use without the operator's knowledge. While the operator awaits reports, isDoubtful reports
+// only nodes that wait for them.
+func (p Plan) isDoubtful(node *Node) bool {
+	isUnknown := p.Reports == reportsUnknown || p.Reports == reportsKnown && node.Silent || p.Reports == reportsAwaited && p.hangs(node)
+	return isUnknown && node.waits() && node.InUse() && node.Hanging == 0
+}
+
+// hangText names the nodes that keep their pod because their mounts hang. It then has argument "offer". It also says on which nodes in use mounts may
+// hang without the operator's knowledge. The text is empty if hanging mounts do not affect the roll-out.
+func (p Plan) hangText(offer string) string {
+	text := ""
+	if found := p.Named(p.isStuck); len(found) > 0 {
+		text = "; nodes keep their node pod, because mounts hang there: " + status.Shorten(found) + ". Find out why: the operator continues when the " +
+			"mounts work, or after you drain and restart the node" + offer
 	}
-	return "; nodes keep their node pod, because mounts hang there: " + status.Shorten(found) + ". Find out why: the operator continues when " +
-		"the mounts work, or after you drain and restart the node"
+	doubtful := p.Named(p.isDoubtful)
+	if len(doubtful) == 0 || p.Policy != driver.IdleFirst {
+		return text
+	}
+	switch p.Reports {
+	case reportsAwaited:
+		text += "; nodes in use wait up to two minutes for Prometheus to answer whether mounts hang there"
+	case reportsUnknown:
+		text += "; it is unknown whether mounts hang on nodes in use, and they do not wait for that"
+	case reportsKnown:
+		text += "; it is unknown whether mounts hang on nodes in use that do not report, and they do not wait for that: " + status.Shorten(doubtful)
+	}
+	return text
 }

@@ -80,6 +80,8 @@ type Node struct {
 	AwaitsImages bool
 	// Hanging is the number of mounts on the node that are known to hang. The true number can be higher. Hanging is 0 if nothing is known.
 	Hanging int
+	// Silent is true if the node lacks a recent report, so that it is unknown whether more mounts hang there.
+	Silent bool
 	// Down is true if the node is not ready. Cordoned is true if the node is unschedulable, as in a drain.
 	Down, Cordoned bool
 	// Users are the pods that use volumes, as "namespace/pod". Refused are the users that have mounted a volume that the new driver refuses.

@@ -26,7 +26,7 @@ func planOf(policy driver.RolloutPolicy, text string) Plan {
 		if is("used") {
 			node.Users = []string{"shop/" + name}
 		}
-		if is("hanging") {
+		if node.Silent = is("silent"); is("hanging") {
 			node.Hanging = 2
 		}
 		if is("old") {
@@ -319,13 +319,13 @@ func TestWhatARolloutSays(t *testing.T) {
 		"a pause until mounts on an idle node work": {
 			planOf(driver.WhenDrained, "a:new b:old,hanging"), 0, Progress{
 				Reason: Paused, Idle: 1, Message: "1 of 2 nodes have the new node pod; nodes keep their node pod, because mounts hang there: b. Find " +
-					"out why: the operator continues when the mounts work, or after you drain and restart the node; 1 idle nodes wait",
+					"out why: the operator continues when the mounts work, or after you drain and restart the node. To replace these pods now, although the tunnels of their mounts then restart, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
 		"a pause before the canary": {
 			unprovenPlan("b:old,used,hanging"), 0, Progress{
 				Reason: Paused, InUse: 1, Message: "0 of 1 nodes have the new node pod; the operator has not tried the new node pod on a node yet; nodes keep " +
-					"their node pod, because mounts hang there: b. Find out why: the operator continues when the mounts work, or after you drain and restart the node",
+					"their node pod, because mounts hang there: b. Find out why: the operator continues when the mounts work, or after you drain and restart the node. To replace these pods now, although the tunnels of their mounts then restart, set annotation operator.openshift.io/replace-node-pods-now=7 on ClusterCSIDriver d",
 			},
 		},
 		"no pause where nodes in use wait for a drain": {

@@ -3,6 +3,7 @@ package nodes
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/csi-operators/csi-operators/internal/driver"
@@ -59,7 +60,10 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 	inUse := p.Named(func(n *Node) bool { return n.waits() && n.InUse() })
 	patient := slices.DeleteFunc(slices.Clone(inUse), func(name string) bool { return p.hurries(p.Nodes[name]) })
 	made := Progress{Idle: waiting - len(inUse), InUse: len(inUse), Failed: p.Failed, PullFailed: p.pullProblem()}
-	made.Reason = p.reason(waiting, len(patient), made.Idle)
+	// Nodes that are stuck do not get the new pod next.
+	idle := made.Idle - p.Number(func(n *Node) bool { return p.isStuck(n) && !n.InUse() })
+	busy := made.InUse - p.Number(func(n *Node) bool { return p.isStuck(n) && n.InUse() })
+	made.Reason = p.reason(waiting, len(patient), idle)
 	text := fmt.Sprintf("%d of %d nodes have the new node pod", max(0, p.Count()-waiting-p.Without()), p.Count())
 	switch {
 	case made.Reason == TryingCanary:
@@ -71,14 +75,20 @@ func (p Plan) progress(name, number string, pace time.Duration) Progress {
 		text += fmt.Sprintf("; nodes in use keep their node pod, because pods became unready after their node got the new node pod: %s. Check these pods: "+
 			"the operator continues when they are ready or deleted, at the latest after an hour", status.Shorten(p.Disturbed))
 	}
-	text += p.pullText() + p.hangText()
-	if p.Proven && made.Idle > 0 {
-		text += fmt.Sprintf("; %d idle nodes wait", made.Idle)
-	}
+	users, offer := "", fmt.Sprintf(". To replace these pods now, although the tunnels of their mounts then restart, set annotation %s=%s on "+
+		"ClusterCSIDriver %s", ReplaceNowAnnotation, number, name)
 	if len(inUse) > 0 && (p.Proven || made.Reason == NodesInUse) {
-		text += p.hurryText(inUse) + p.usersText(patient, name, number)
+		users = p.hurryText(inUse) + p.usersText(patient, name, number)
 	}
-	if left := p.estimate(pace, made); left > 0 {
+	if strings.Contains(users, ReplaceNowAnnotation) {
+		offer = ""
+	}
+	text += p.pullText() + p.hangText(offer)
+	if p.Proven && idle > 0 {
+		text += fmt.Sprintf("; %d idle nodes wait", idle)
+	}
+	text += users
+	if left := p.estimate(pace, made.Reason, idle, busy); left > 0 {
 		text += fmt.Sprintf("; this takes about %d minutes", left/time.Minute)
 	}
 	made.Message = text + p.DownText()
@@ -94,7 +104,7 @@ func (p Plan) DownText() string {
 }
 
 // reason sums up what the roll-out waits for. Argument "waiting" is the number of nodes with an outdated pod. Among these nodes, argument "idle" is
-// the number of idle nodes, and argument "patient" is the number of nodes in use for which hurries returns false.
+// the number of idle nodes that are not stuck, and argument "patient" is the number of nodes in use for which hurries returns false.
 func (p Plan) reason(waiting, patient, idle int) string {
 	switch {
 	case !p.Proven && p.isTrying():
@@ -116,7 +126,7 @@ func (p Plan) isPaused(waiting, patient int) bool {
 	if p.Policy == driver.IdleFirst && patient > 0 && p.Proven && len(p.Disturbed) > 0 {
 		return true
 	}
-	return waiting > 0 && p.Number(p.hangs) == waiting && p.Reports != reportsAwaited
+	return waiting > 0 && p.Number(p.isStuck) == waiting
 }
 
 // onlyPulls reports whether the roll-out waits only for nodes in use that must pull images.
@@ -202,18 +212,19 @@ func (p Plan) UsersText(node string) string {
 	return node + " (" + status.Shorten(p.Nodes[node].Users) + ")"
 }
 
-// estimate returns the remaining time of the roll-out in whole minutes. It returns 0 if the time is unknown.
-func (p Plan) estimate(pace time.Duration, made Progress) time.Duration {
-	if pace == 0 || made.Reason != ReplacingPods {
+// estimate returns the remaining time of the roll-out in whole minutes. It returns 0 if the time is unknown. Arguments "idle" and "busy" are the
+// numbers of idle nodes and of nodes in use that are not stuck.
+func (p Plan) estimate(pace time.Duration, reason string, idle, busy int) time.Duration {
+	if pace == 0 || reason != ReplacingPods {
 		return 0
 	}
 	most := p.Most()
-	left := time.Duration((made.Idle+most-1)/most) * pace
+	left := time.Duration((idle+most-1)/most) * pace
 	switch {
 	case p.Now:
-		left += time.Duration((made.InUse+most-1)/most) * pace
+		left += time.Duration((busy+most-1)/most) * pace
 	case p.Policy == driver.IdleFirst:
-		left += time.Duration(made.InUse) * pace
+		left += time.Duration(busy) * pace
 	}
 	return (left + time.Minute - 1).Truncate(time.Minute)
 }

@@ -86,7 +86,7 @@ func (u *Updater) observe(ctx context.Context, in Input, pods []corev1.Pod, outd
 		pods: pods, outdated: outdated, templates: u.template.all, users: u.survey.users, cordoned: u.survey.cordoned,
 	}
 	if u.Hanging != nil {
-		seen.hanging, seen.Reports = u.reports()
+		seen.hanging, seen.silent, seen.Reports = u.reports()
 	}
 	seen.newImages = newImages(in.DaemonSet, u.template.all)
 	var err error

@@ -40,9 +40,10 @@ type Updater struct {
 	Refuses func(*corev1.PersistentVolume) string
 	// Registered has the nodes whose kubelet has registered the driver. It is nil if the operator does not watch CSINodes.
 	Registered *informer.Objects[informer.Registered]
-	// Hanging returns how many mounts are known to hang on each node, from a recent report. The map is nil without a recent answer. Result "awaited" is
-	// true while nodes in use wait for the first answer of all nodes. Field Hanging is nil if nodes do not report.
-	Hanging func() (byNode map[string]int, awaited bool)
+	// Hanging returns how many mounts are known to hang on each node, from a recent report, and the nodes that did not report recently. The map is nil
+	// without a recent answer. Result "awaited" is true while nodes in use wait for the first answer of all nodes. Field Hanging is nil if nodes do not
+	// report.
+	Hanging func() (byNode map[string]int, silent []string, awaited bool)
 
 	template template
 	survey   survey

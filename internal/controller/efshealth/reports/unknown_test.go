@@ -19,7 +19,7 @@ func TestAfterARestartTheConditionStaysUntilPrometheusAnswersOrTheWaitEnds(t *te
 	s.condition = &operatorv1.OperatorCondition{Type: "AWSEFSMountsStalled", Status: operatorv1.ConditionTrue, Reason: "MountsStalled", Message: "old"}
 	for range patience / retryInterval {
 		s.expect(t, retryInterval, operatorv1.ConditionTrue, "MountsStalled", "old")
-		if hanging, awaited := s.Hanging(); hanging != nil || !awaited {
+		if hanging, _, awaited := s.Hanging(); hanging != nil || !awaited {
 			t.Errorf("nodes hang by a condition that is not checked: %v, awaited: %t", hanging, awaited)
 		}
 	}
@@ -44,7 +44,7 @@ func TestTheWaitForTheFirstAnswerEndsWithoutAConfiguration(t *testing.T) {
 		began := s.now
 		s.Hanging()
 		s.now = began.Add(pause)
-		if hanging, awaited := s.Hanging(); hanging != nil || awaited != want {
+		if hanging, _, awaited := s.Hanging(); hanging != nil || awaited != want {
 			t.Errorf("after %s: %v, awaited: %t, want %t", pause, hanging, awaited, want)
 		}
 	}
@@ -56,15 +56,15 @@ func TestEachInstallationWaitsOnce(t *testing.T) {
 	s.after(t, 0)
 	s.now = s.now.Add(patience)
 	s.Configure(true)
-	if _, awaited := s.Hanging(); awaited {
+	if _, _, awaited := s.Hanging(); awaited {
 		t.Error("the wait begins anew without a reason")
 	}
 	s.Configure(false)
-	if _, awaited := s.Hanging(); awaited {
+	if _, _, awaited := s.Hanging(); awaited {
 		t.Error("an answer is awaited although no node reports")
 	}
 	s.Configure(true)
-	if _, awaited := s.Hanging(); !awaited {
+	if _, _, awaited := s.Hanging(); !awaited {
 		t.Error("the second installation does not wait")
 	}
 }
@@ -117,7 +117,7 @@ func TestARollOutWaitsForAnAnswerOfAllNodes(t *testing.T) {
 	s := start(t, from)
 	for pause, left := retryInterval, patience; left > pause; left -= pause {
 		s.after(t, pause)
-		if byNode, awaited := s.Hanging(); !awaited || byNode == nil {
+		if byNode, _, awaited := s.Hanging(); !awaited || byNode == nil {
 			t.Errorf("%s before the end of the wait: %v, awaited: %t", left, byNode, awaited)
 		}
 	}

@@ -235,14 +235,14 @@ func (w *Watch) Mounted(ctx context.Context, before []string) (nodes, unknown []
 }
 
 // Hanging returns the minimum number of mounts that hang on each node, if the last answer is recent. It omits a node without a recent report or
-// without such mounts. The map is nil if the operator has no recent answer. Result "awaited" is true while the operator still waits for the first
-// answer of all nodes.
-func (w *Watch) Hanging() (byNode map[string]int, awaited bool) {
+// without such mounts. It also returns the nodes that the last answer lacks, sorted. The map is nil if the operator has no recent answer. Result
+// "awaited" is true while the operator still waits for the first answer of all nodes.
+func (w *Watch) Hanging() (byNode map[string]int, silent []string, awaited bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	awaited = w.awaited()
 	if w.state.last == nil || w.Now().Sub(w.state.last.at) > lasting {
-		return nil, awaited
+		return nil, nil, awaited
 	}
 	byNode = map[string]int{}
 	for node, one := range w.state.stalls {
@@ -250,5 +250,5 @@ func (w *Watch) Hanging() (byNode map[string]int, awaited bool) {
 			byNode[node] = one.mounts
 		}
 	}
-	return byNode, awaited
+	return byNode, w.state.last.silent, awaited
 }
