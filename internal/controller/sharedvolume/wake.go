@@ -44,7 +44,8 @@ func listChanged() predicate.Predicate {
 	}
 }
 
-// conditionsChanged passes events of ClusterCSIDrivers whose conditions about SharedVolumes change.
+// conditionsChanged returns a predicate for the events of ClusterCSIDrivers. The predicate passes an update only if the update changes conditions
+// about SharedVolumes. It passes all creations and deletions.
 func conditionsChanged(prefix string) predicate.Predicate {
 	of := func(object client.Object) []operatorv1.OperatorCondition {
 		if cr, ok := object.(*operatorv1.ClusterCSIDriver); ok {
