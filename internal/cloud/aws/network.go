@@ -24,31 +24,32 @@ func (c *Client) MountTargetSecurityGroups(ctx context.Context, mountTarget stri
 
 // SecurityGroupsOf reads security groups with their inbound rules. It omits security groups that do not exist.
 func (c *Client) SecurityGroupsOf(ctx context.Context, ids []string) ([]SecurityGroup, error) {
-	var all []SecurityGroup
-	for some := range slices.Chunk(ids, mostFilterValues) {
+	return inChunks(ids, func(some []string) ([]SecurityGroup, error) {
 		pages := ec2.NewDescribeSecurityGroupsPaginator(c.ec2, &ec2.DescribeSecurityGroupsInput{Filters: filter("group-id", some)})
-		found, err := list(ctx, pages, "ec2:DescribeSecurityGroups", "", func(page *ec2.DescribeSecurityGroupsOutput) []SecurityGroup {
+		return list(ctx, pages, "ec2:DescribeSecurityGroups", "", func(page *ec2.DescribeSecurityGroupsOutput) []SecurityGroup {
 			return convert(page.SecurityGroups, securityGroup)
 		})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	return all, nil
+	})
 }
 
 // NetworkInterfaces returns the primary network interfaces of instances. It omits instances that do not exist.
 func (c *Client) NetworkInterfaces(ctx context.Context, instances []string) ([]NetworkInterface, error) {
-	var all []NetworkInterface
-	for some := range slices.Chunk(instances, mostFilterValues) {
+	return inChunks(instances, func(some []string) ([]NetworkInterface, error) {
 		pages := ec2.NewDescribeNetworkInterfacesPaginator(c.ec2, &ec2.DescribeNetworkInterfacesInput{Filters: filter("attachment.instance-id", some)})
-		found, err := list(ctx, pages, "ec2:DescribeNetworkInterfaces", "", func(page *ec2.DescribeNetworkInterfacesOutput) []NetworkInterface {
+		return list(ctx, pages, "ec2:DescribeNetworkInterfaces", "", func(page *ec2.DescribeNetworkInterfacesOutput) []NetworkInterface {
 			primary := slices.DeleteFunc(page.NetworkInterfaces, func(one types.NetworkInterface) bool {
 				return one.Attachment == nil || sdk.ToInt32(one.Attachment.DeviceIndex) != 0
 			})
 			return convert(primary, networkInterface)
 		})
+	})
+}
+
+// inChunks calls read with as many values at a time as a filter of EC2 may have, and returns all results.
+func inChunks[T any](values []string, read func(some []string) ([]T, error)) ([]T, error) {
+	var all []T
+	for some := range slices.Chunk(values, mostFilterValues) {
+		found, err := read(some)
 		if err != nil {
 			return nil, err
 		}
