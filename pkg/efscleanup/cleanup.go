@@ -25,6 +25,8 @@ type cleanup struct {
 	items map[string]*item
 	// denied has the reason why AWS denied the first deletion of a kind. AWS would deny the other deletions of this kind, too.
 	denied map[Kind]string
+	// hasBegun is true after the first visit, which may have deleted an object.
+	hasBegun bool
 }
 
 // item is an object of the report, with facts that the report does not show.
@@ -72,6 +74,7 @@ func (c *cleanup) run(ctx context.Context) error {
 	if !c.Yes {
 		return nil
 	}
+	c.hasBegun = true
 	for deadline := time.Now().Add(c.Patience); ; {
 		if err := c.work(ctx, deadline); err != nil {
 			return err

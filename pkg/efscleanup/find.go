@@ -3,6 +3,7 @@ package efscleanup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,7 +20,12 @@ func (c *cleanup) find(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list access points: %w", err)
 	}
-	if err := c.checkPlace(fileSystems, points); err != nil {
+	groups, err := c.SecurityGroups(ctx, MarkerTag)
+	if err != nil {
+		return fmt.Errorf("list security groups: %w", err)
+	}
+	groups = slices.DeleteFunc(groups, func(g aws.SecurityGroup) bool { return !c.wantsGroup(g) })
+	if err := c.checkPlace(fileSystems, points, groups); err != nil {
 		return err
 	}
 	fileSystems = slices.DeleteFunc(fileSystems, func(f aws.FileSystem) bool { return !c.wantsFileSystem(f) })
@@ -28,9 +34,7 @@ func (c *cleanup) find(ctx context.Context) error {
 	if err := c.noteFileSystems(ctx, fileSystems, points, listed); err != nil {
 		return err
 	}
-	if err := c.findGroups(ctx, listed); err != nil {
-		return err
-	}
+	c.noteGroups(groups, listed)
 	return c.settle(ctx, listed)
 }
 
@@ -117,35 +121,41 @@ func (c *cleanup) noteFileSystems(
 	return nil
 }
 
-// checkPlace rejects a list with objects of another region or account. In that case, the endpoint is wrong.
-func (c *cleanup) checkPlace(fileSystems []aws.FileSystem, points []aws.AccessPoint) error {
+// checkPlace rejects a list with objects of another region or account. In that case, the endpoint is wrong. Run checks all lists before it deletes
+// the first object.
+func (c *cleanup) checkPlace(fileSystems []aws.FileSystem, points []aws.AccessPoint, groups []aws.SecurityGroup) error {
+	var problems []string
 	for _, fileSystem := range fileSystems {
-		if problem := outside(fileSystem.ARN, c.Account, c.Region); problem != "" {
-			return usage("%s", problem)
-		}
+		problems = append(problems, outside(fileSystem.ARN, c.Account, c.Region))
 	}
 	for _, point := range points {
-		if problem := outside(point.ARN, c.Account, c.Region); problem != "" {
-			return usage("%s", problem)
-		}
-	}
-	return nil
-}
-
-func (c *cleanup) wantsFileSystem(fileSystem aws.FileSystem) bool {
-	return c.owns(fileSystem.Tags) && (c.Share == "" || fileSystem.Tags[MarkerTag] == c.Share)
-}
-
-// findGroups lists the security groups that "efs create" created for the cluster. It ignores all other security groups.
-func (c *cleanup) findGroups(ctx context.Context, listed map[string]bool) error {
-	groups, err := c.SecurityGroups(ctx, MarkerTag)
-	if err != nil {
-		return fmt.Errorf("list security groups: %w", err)
+		problems = append(problems, outside(point.ARN, c.Account, c.Region))
 	}
 	for _, group := range groups {
-		if !c.wantsGroup(group) {
-			continue
-		}
+		// Not every endpoint returns the ARN of a security group.
+		arn := cmp.Or(group.ARN, fmt.Sprintf("arn:aws:ec2:%s:%s:security-group/%s", c.Region, group.Account, group.ID))
+		problems = append(problems, outside(arn, c.Account, c.Region))
+	}
+	problem := cmp.Or(problems...)
+	switch {
+	case problem == "":
+		return nil
+	case c.hasBegun:
+		return errors.New(problem)
+	}
+	return usage("%s", problem)
+}
+
+// wantsFileSystem reports whether Run deletes a file system. Other file systems than that of a share can have its tags: people copy them, and so does
+// AWS Backup (StartRestoreJob, CopySourceTagsToRestoredResource).
+func (c *cleanup) wantsFileSystem(fileSystem aws.FileSystem) bool {
+	ofShare := fileSystem.Tags[MarkerTag] == c.Share && fileSystem.CreationToken == CreationToken(c.InfraID, c.Share)
+	return c.owns(fileSystem.Tags) && (c.Share == "" || ofShare)
+}
+
+// noteGroups adds the security groups to the report.
+func (c *cleanup) noteGroups(groups []aws.SecurityGroup, listed map[string]bool) {
+	for _, group := range groups {
 		listed[group.ID] = true
 		problem := c.problem(group.Tags)
 		if problem == "" {
@@ -153,12 +163,12 @@ func (c *cleanup) findGroups(ctx context.Context, listed map[string]bool) error 
 		}
 		c.note(&item{Object: Object{Kind: SecurityGroup, ID: group.ID, Name: group.Name}, share: group.Tags[MarkerTag]}, "", problem)
 	}
-	return nil
 }
 
+// wantsGroup reports whether Run deletes a security group. These are the groups that "efs create" created for the cluster.
 func (c *cleanup) wantsGroup(group aws.SecurityGroup) bool {
 	marker := group.Tags[MarkerTag]
-	return marker != "" && c.owns(group.Tags) && (c.Share == "" || marker == c.Share)
+	return marker != "" && group.Name == GroupName(c.InfraID, marker) && c.owns(group.Tags) && (c.Share == "" || marker == c.Share)
 }
 
 // problemOfUser returns a text about a file system that uses the security groups of a share, and that Run can't delete. These groups must then stay,

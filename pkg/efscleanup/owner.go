@@ -23,6 +23,14 @@ const (
 // ClusterTag returns the key of the tag on a cluster's objects. The tag's value is "owned" if the cluster owns the object.
 func ClusterTag(infraID string) string { return clusterTagPrefix + infraID }
 
+// CreationToken returns the token of the file system that "efs create" creates for a share. AWS never changes the token of a file system, and
+// no other file system of the account has it. Two shares never have the same token, because neither the infrastructure ID nor the name contains a slash.
+func CreationToken(infraID, share string) string { return infraID + "/" + share }
+
+// GroupName returns the name of the security group that "efs create" creates for a share. AWS refuses names that begin with sg-, so the name has a
+// prefix. AWS never changes the name of a security group.
+func GroupName(infraID, share string) string { return "efs/" + CreationToken(infraID, share) }
+
 // owner recognizes the objects of a cluster by their tags. It compares whole keys, so an ID never matches a longer ID.
 type owner struct {
 	infraID  string

@@ -1,6 +1,7 @@
 package efscleanup
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -76,6 +77,32 @@ func TestAnswersFromAnotherRegionOrAccountAreNoticed(t *testing.T) {
 	} {
 		if outside(arn, "123456789012", "us-gov-west-1") == "" {
 			t.Errorf("the ARN %q is accepted", arn)
+		}
+	}
+}
+
+// The endpoint of EC2 can be another one than that of EFS. An error of usage says that nothing was deleted.
+func TestASecurityGroupOfAnotherPlaceIsNoticedBeforeTheFirstDeletion(t *testing.T) {
+	c := &cleanup{Options: Options{InfraID: "dev-x7k2p", Account: "123456789012", Region: "us-east-1"}}
+	for name, one := range map[string]struct {
+		group    aws.SecurityGroup
+		accepted bool
+	}{
+		"the account":     {aws.SecurityGroup{Account: "123456789012"}, true},
+		"another account": {aws.SecurityGroup{Account: "123456789013"}, false},
+		"no account":      {aws.SecurityGroup{}, false},
+		"the region":      {aws.SecurityGroup{Account: "123456789012", ARN: "arn:aws:ec2:us-east-1:123456789012:security-group/sg-1"}, true},
+		"another region":  {aws.SecurityGroup{Account: "123456789012", ARN: "arn:aws:ec2:us-east-2:123456789012:security-group/sg-1"}, false},
+	} {
+		one.group.ID = "sg-1"
+		for _, c.hasBegun = range []bool{false, true} {
+			err := c.checkPlace(nil, nil, []aws.SecurityGroup{one.group})
+			if (err == nil) != one.accepted {
+				t.Errorf("%s: %v", name, err)
+			}
+			if wrong := new(UsageError); errors.As(err, &wrong) && c.hasBegun {
+				t.Errorf("%s: the error says that nothing was deleted: %v", name, err)
+			}
 		}
 	}
 }

@@ -171,7 +171,7 @@ func TestAFileSystemThatHoldsWhatIsNotOursStays(t *testing.T) {
 			c := newCloud(t)
 			vpc, subnets := c.VPC(of(infra))
 			test.fileSystem[efscleanup.MarkerTag] = "ci"
-			group := c.SecurityGroup(vpc, "efs", of(infra, efscleanup.MarkerTag, "ci"))
+			group := c.SecurityGroup(vpc, "efs/"+infra+"/ci", of(infra, efscleanup.MarkerTag, "ci"))
 			fileSystem := c.FileSystem(test.fileSystem, "")
 			target := c.MountTarget(fileSystem, subnets[0], group)
 			c.AccessPoint(fileSystem, of(infra))
@@ -226,13 +226,14 @@ func TestTheOwnerTagCountsOnlyIfAskedForAndWithTheWholeID(t *testing.T) {
 func TestOnlyGroupsOfEFSCreateGo(t *testing.T) {
 	c := newCloud(t)
 	vpc, _ := c.VPC(of(infra))
-	c.SecurityGroup(vpc, "made", of(infra, efscleanup.MarkerTag, "ci"))
+	c.SecurityGroup(vpc, "efs/"+infra+"/ci", of(infra, efscleanup.MarkerTag, "ci"))
 	left := []string{
 		c.SecurityGroup(vpc, "nodes", of(infra)),
 		c.SecurityGroup(vpc, "theirs", of(other, efscleanup.MarkerTag, "ci")),
 		c.SecurityGroup(vpc, "nobody's", tags{efscleanup.MarkerTag: "ci"}),
+		c.SecurityGroup(vpc, "with copied tags", of(infra, efscleanup.MarkerTag, "ci")),
 	}
-	both := c.SecurityGroup(vpc, "both", of(infra, efscleanup.MarkerTag, "ci", "kubernetes.io/cluster/"+other, "owned"))
+	both := c.SecurityGroup(vpc, "efs/"+infra+"/both", of(infra, efscleanup.MarkerTag, "both", "kubernetes.io/cluster/"+other, "owned"))
 	report := c.cleanup()
 	want(t, report, efscleanup.LeftAlone)
 	c.WantLeft(append(left, both)...)

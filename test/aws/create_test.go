@@ -150,6 +150,22 @@ func TestDeletingAShareLeavesNothingOfItAndAllElse(t *testing.T) {
 	c.WantLeft(all(theirs)...)
 }
 
+// People copy the tags of a file system to others. Only the token and the name, which AWS never changes, say what "efs create" has created.
+func TestDeletingAShareLeavesWhatHasOnlyItsTags(t *testing.T) {
+	c := newCloud(t)
+	vpc, subnets := c.VPC(of(infra))
+	c.create()
+	copied := of(infra, "Name", "efs-"+infra+"-ci", efscleanup.MarkerTag, "ci")
+	fileSystem, group := c.FileSystem(copied, ""), c.SecurityGroup(vpc, "copied", copied)
+	left := []string{fileSystem, group, c.AccessPoint(fileSystem, of(infra)), c.MountTarget(fileSystem, subnets[0])}
+	report := c.cleanup(func(o *efscleanup.Options) { o.Share = "ci" })
+	want(t, report, efscleanup.Clean)
+	c.WantLeft(left...)
+	if len(report.Objects) != 5 {
+		t.Errorf("the report is not only about the share: %+v", report.Objects)
+	}
+}
+
 func TestCreateFindsTheNetworkOrSaysWhatIsMissing(t *testing.T) {
 	named := func(vpc string, subnets ...string) func(*create.Options) {
 		return func(o *create.Options) { o.VPC, o.Subnets = vpc, subnets }

@@ -152,7 +152,7 @@ func TestWhateverWouldBeTheWrongPlaceIsRefused(t *testing.T) {
 		calls   int
 	}{
 		"another account":         {func(o *efscleanup.Options) { o.Account = "210987654321" }, nil, "belong to AWS account 123456789012, not to 210987654321", 1},
-		"another region answers":  {func(*efscleanup.Options) {}, otherRegion, "which is not in region us-east-1", 3},
+		"another region answers":  {func(*efscleanup.Options) {}, otherRegion, "which is not in region us-east-1", 4},
 		"no account":              {func(o *efscleanup.Options) { o.Account = "" }, nil, "the AWS account is missing", 0},
 		"an account of 11 digits": {func(o *efscleanup.Options) { o.Account = "12345678901" }, nil, "has 12 digits", 0},
 		"no region":               {func(o *efscleanup.Options) { o.Region = "" }, nil, "the AWS region is missing", 0},

@@ -102,7 +102,8 @@ func withTag(key string) []types.Filter {
 
 func securityGroup(from *types.SecurityGroup) SecurityGroup {
 	return SecurityGroup{
-		ID: sdk.ToString(from.GroupId), Name: sdk.ToString(from.GroupName), VPC: sdk.ToString(from.VpcId), Account: sdk.ToString(from.OwnerId),
+		ID: sdk.ToString(from.GroupId), ARN: sdk.ToString(from.SecurityGroupArn), Name: sdk.ToString(from.GroupName),
+		VPC: sdk.ToString(from.VpcId), Account: sdk.ToString(from.OwnerId),
 		Tags: tagsOfEC2(from.Tags), Rules: convert(from.IpPermissions, rule),
 	}
 }

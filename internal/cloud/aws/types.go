@@ -48,8 +48,8 @@ type MountTarget struct {
 
 // SecurityGroup is an EC2 security group, with its tags.
 type SecurityGroup struct {
-	ID, Name, VPC, Account string
-	Tags                   Tags
+	ID, ARN, Name, VPC, Account string
+	Tags                        Tags
 	// Rules are the inbound rules.
 	Rules []Rule
 }

@@ -94,13 +94,9 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// token returns the creation token, by which AWS recognizes an existing file system. Two shares never have the same token, because neither the
-// infrastructure ID nor the name contains a slash.
-func (o *Options) token() string { return o.InfraID + "/" + o.Name }
+func (o *Options) token() string { return efscleanup.CreationToken(o.InfraID, o.Name) }
 
-// groupName returns the name by which EC2 recognizes an existing security group. The name has a prefix, because AWS refuses names that begin with
-// sg-.
-func (o *Options) groupName() string { return "efs/" + o.token() }
+func (o *Options) groupName() string { return efscleanup.GroupName(o.InfraID, o.Name) }
 
 func (o *Options) tags() aws.Tags {
 	return aws.Tags{
