@@ -44,6 +44,9 @@ func (d *driver) CreateVolume(_ context.Context, in *csi.CreateVolumeRequest) (*
 	if len(in.VolumeCapabilities) == 0 {
 		return nil, invalid("volume capabilities")
 	}
+	if err := d.storage.refuse(in.VolumeCapabilities); err != nil {
+		return nil, err
+	}
 	if err := d.mutable(in.MutableParameters); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"regexp"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // storage keeps what volumes and snapshots hold: each is a folder or a disk, with its ID as its name. A disk is a file with holes, which is attached as
@@ -30,6 +32,19 @@ func newStorage(folder string, disks bool) (*storage, error) {
 
 // path is where a volume or a snapshot is.
 func (s *storage) path(id string) string { return filepath.Join(s.folder, filepath.Base(id)) }
+
+// refuse returns an error if a share is to be a device. So does the EFS driver (aws-efs-csi-driver v3.4.1, pkg/driver/node.go, validateAccessType).
+func (s *storage) refuse(capabilities []*csi.VolumeCapability) error {
+	if s == nil || s.disks {
+		return nil
+	}
+	for _, capability := range capabilities {
+		if capability.GetBlock() != nil {
+			return status.Error(codes.InvalidArgument, "a share can't be a block device: set volumeMode Filesystem")
+		}
+	}
+	return nil
+}
 
 // create makes a volume, as a copy if there is something to copy.
 func (s *storage) create(id string, source *csi.VolumeContentSource, size int64) error {
