@@ -86,13 +86,15 @@ func (c *certification) run(ctx context.Context) (failure error) {
 	// What was shown before an interruption counts, too.
 	begun := time.Now()
 	ran := c.runSuite(ctx)
-	text, err := c.report()
+	text, all, err := c.report()
 	c.say("The tests took %s.\n\n%s", time.Since(begun).Round(time.Second), text)
 	if early := c.early(ctx); early != nil {
 		ran, err = early, nil
 	}
 	left := c.awaitCleanUp(context.WithoutCancel(ctx), cluster)
 	c.say("The log and what the tests have reported are in %s.", c.folder)
+	// The last line is what make prove reports.
+	c.say("%s", all)
 	return errors.Join(ran, err, left)
 }
 

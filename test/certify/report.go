@@ -31,9 +31,10 @@ type spec struct {
 	Failure                 struct{ Message string }
 }
 
-// name is what the test is called, without the name of the suite and of the driver.
+// name is what the test is called, without the name of the suite and of the driver. As in ginkgo, containers without a text are left out: a list of tests
+// chooses by this name (github.com/onsi/ginkgo/v2 v2.28.1, types/types.go, FullText).
 func (s spec) name() string {
-	texts := slices.DeleteFunc(slices.Clone(s.ContainerHierarchyTexts), func(text string) bool { return strings.HasPrefix(text, ours) })
+	texts := slices.DeleteFunc(slices.Clone(s.ContainerHierarchyTexts), func(text string) bool { return text == "" || strings.HasPrefix(text, ours) })
 	return strings.Join(append(texts, s.LeafNodeText), " ")
 }
 
@@ -140,6 +141,11 @@ func firstLine(text string) string {
 	return line
 }
 
+// String is what a reader asks first. A line of the report of make prove has nothing else.
+func (c counts) String() string {
+	return fmt.Sprintf("%d tests passed, %d failed, and %d do not apply.", c.passed, c.failed, c.without)
+}
+
 // ran returns an error unless a test has run. What does not apply has shown nothing about the driver.
 func (c counts) ran() error {
 	if c.passed+c.failed > 0 {
@@ -150,15 +156,15 @@ func (c counts) ran() error {
 
 // report reads what the tests have written, and writes the table. It returns an error if no test has run, or
 // others than the share has.
-func (c *certification) report() (string, error) {
+func (c *certification) report() (text string, all counts, failure error) {
 	content, err := os.ReadFile(c.file(reportFile))
 	if err != nil {
-		return "", fmt.Errorf("the tests have written no report: %w", err)
+		return "", all, fmt.Errorf("the tests have written no report: %w", err)
 	}
 	var reports []ginkgoReport
 	if err := json.Unmarshal(content, &reports); err != nil {
-		return "", fmt.Errorf("report of the tests: %w", err)
+		return "", all, fmt.Errorf("report of the tests: %w", err)
 	}
-	text, all := table(reports)
-	return text, errors.Join(os.WriteFile(c.file(tableFile), []byte(text+unfit(reports)), 0o600), all.ran(), c.share.compare(reports))
+	text, all = table(reports)
+	return text, all, errors.Join(os.WriteFile(c.file(tableFile), []byte(text+unfit(reports)), 0o600), all.ran(), c.share.compare(reports))
 }

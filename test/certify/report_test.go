@@ -14,7 +14,7 @@ func TestTheTableSaysWhatHasPassedAndWhatDoesNotApply(t *testing.T) {
 	const text = `[{"SpecReports": [
 		{"LeafNodeType": "BeforeSuite", "State": "passed"},
 		{"ContainerHierarchyTexts": ["[sig-node]", "Pods"], "LeafNodeType": "It", "LeafNodeText": "start", "State": "skipped"},
-		{"ContainerHierarchyTexts": ["External Storage [Driver: a]", "[Testpattern: Dynamic PV (default fs)] [Slow] subPath"],
+		{"ContainerHierarchyTexts": ["External Storage [Driver: a]", "[Testpattern: Dynamic PV (default fs)] [Slow] subPath", ""],
 			"LeafNodeType": "It", "LeafNodeText": "should support files", "State": "passed"},
 		{"ContainerHierarchyTexts": ["External Storage [Driver: a]", "[Testpattern: Dynamic PV (ntfs)] subPath"],
 			"LeafNodeType": "It", "LeafNodeText": "should support files", "State": "skipped",
@@ -69,7 +69,7 @@ func TestNoTestIsNoSuccess(t *testing.T) {
 		if err := os.WriteFile(c.file(reportFile), []byte(`[{"SpecReports": [`+tt.tests+`]}]`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.report()
+		_, _, err := c.report()
 		got := ""
 		if err != nil {
 			got = err.Error()

@@ -23,8 +23,8 @@ const (
 	ours = `External Storage`
 	// leftOut are tests that end kubelets, and those of what no driver here has.
 	leftOut = `\[Disruptive\]|\[Feature:(Windows|SELinux|snapshotmetadata|volumegroupsnapshot)\]`
-	// ofOthers is a test whose pods are programs of other projects, which a devcluster lacks.
-	ofOthers = "any volume data source"
+	// ofOthers is a test whose pods are programs of other projects, which a devcluster lacks. With block volumes, the test starts no pods.
+	ofOthers = `\(default fs\)\] provisioning should provision storage with any volume data source`
 	// progress begins the lines that certify prints.
 	progress = "progress: "
 )
