@@ -18,8 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/internal/kube/status"
 )
 
-// The condition types in the Storage, without a suffix such as Degraded. Each driver has the first five of
-// its own: their full types begin with the driver's Entry.Condition.
+// The condition types in the Storage, without a suffix such as Degraded. Each driver has the first five of its own: their full types begin with the
+// driver's Entry.Condition.
 const (
 	crConditions         = "CSIDriverOperatorCR"
 	deploymentConditions = "CSIDriverOperatorDeployment"
