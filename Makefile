@@ -53,7 +53,8 @@ demo: build standin $(DEMO_NODES) ## Install the EFS driver. PLATFORM=GCP: the d
 LATE_TESTS := $(addprefix ./test/,rollout releases cloud prove bundle images plugin demo)
 PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide) $(LATE_TESTS)
 # All others run what they test in their own process, with the race detector.
-UNIT_TESTS = $(filter-out $(PROGRAM_TESTS) ./test/node,$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...))
+# Make lists the packages at most once, when a recipe first needs them.
+UNIT_TESTS = $(eval UNIT_TESTS := $(filter-out $(PROGRAM_TESTS) ./test/node,$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...)))$(UNIT_TESTS)
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
 PURE_TESTS = $(filter-out ./hack/testrun ./hack/publish ./internal/driver/accept,$(filter $(addprefix ./,internal/driver% internal/testing/canned hack/% \
 	$(addprefix internal/controller/,storage storage/olm sharedvolume/crdstatus) \
@@ -68,10 +69,10 @@ PURE_TESTS = $(filter-out ./hack/testrun ./hack/publish ./internal/driver/accept
 WITHOUT_RACES := $(addsuffix /...,go.yaml.in/yaml sigs.k8s.io/yaml regexp) compress/flate $(addprefix crypto/internal/fips140/,bigmod nistec/...)
 WITH_RACES := -race $(patsubst %,-gcflags=%=-race=false,$(WITHOUT_RACES))
 # A lane runs packages in one way, and keeps what "go test" says of them in a file of its name. PKG and RUN choose a package and a test of the lane.
-# There is memory enough to collect garbage less often, and the linters have vetted it. Without tables for debuggers, a linker needs half the time.
+# There is memory enough to collect garbage less often, and the linters have vetted it. Without symbols and tables for debuggers, a linker needs half the time.
 # Tests that call make are not to know of this one.
 lane = env -u MAKEFLAGS -u MAKELEVEL -u PKG -u RUN -u JSON GOGC=400 LINKCACHE='$(LINKCACHE)' go tool -modfile=$(CURDIR)/tools.mod gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
-	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off -ldflags=-w $(NO_PLUGINS) \
+	--hide-summary skipped,output --jsonfile $(CURDIR)/bin/tests/$(or $(JSON),$(@F)).json -- -count=1 -vet=off -ldflags=-s $(NO_PLUGINS) \
 	-toolexec '$(LINKCACHE)' $(if $(RUN),-run '$(RUN)')
 # What is linked stays beside what is compiled, so that a program is linked again only when something in it has changed.
 LINKED = $(shell go env GOCACHE)/csi-operators-tests
@@ -400,7 +401,7 @@ programs: tools bin/linkcache
 # The tests run the operator as a process of its own; the race detector has to be in that process.
 .PHONY: race $(addprefix bin/race/,$(OPERATORS))
 race: $(addprefix bin/race/,$(OPERATORS))
-	@hack/build.sh . ./test/standin bin/race/standin -- -toolexec '$(LINKCACHE)' -race -ldflags=-w
+	@hack/build.sh . ./test/standin bin/race/standin -- -toolexec '$(LINKCACHE)' -race -ldflags=-s
 
 $(addprefix bin/race/,$(OPERATORS)): tools bin/linkcache
 	@hack/build.sh . ./cmd/$(@F) $@ -- -toolexec '$(LINKCACHE)' -race -ldflags=-w
