@@ -1,11 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -23,26 +24,68 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// execute runs a program, and returns what it prints to its standard output. An interruption gives it time to end. When execute returns after that, no
-// process of the program is left.
+// ocEnding is how long oc has to end after an interruption.
+const ocEnding = time.Minute
+
+// execute runs a program, and returns what it prints to its standard output. An interruption gives it time to end. When execute returns, no process of
+// the program is left.
 func (p *proof) execute(ctx context.Context, input string, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	// The program must not go on making things when this one is killed, and a Ctrl-C is not for it.
 	env.OwnGroup(command)
 	// All processes of the tests get the signal of a Ctrl-C, once: make would send SIGTERM on.
 	command.Cancel, command.WaitDelay = func() error { return env.SignalGroup(command, syscall.SIGINT) }, p.ending
+	if name == "oc" {
+		command.WaitDelay = min(p.ending, ocEnding)
+	}
 	command.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig)
-	var stdout, stderr bytes.Buffer
-	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &stdout, &stderr
-	err := command.Run()
-	if command.Process != nil && (ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay)) {
+	if input != "" {
+		command.Stdin = strings.NewReader(input)
+	}
+	// A process that the program leaves in the background would keep a pipe open, and let this one wait.
+	stdout, stderr, err := newOutput(), newOutput(), error(nil)
+	if err = errors.Join(stdout.err, stderr.err); err == nil {
+		command.Stdout, command.Stderr = stdout.file, stderr.file
+		err = command.Run()
+	}
+	if command.Process != nil {
 		_ = env.SignalGroup(command, syscall.SIGKILL)
 	}
+	text, problems := stdout.read(), stderr.read()
 	if err != nil {
-		said := env.LastLines(strings.TrimSpace(stderr.String() + "\n" + stdout.String()))
-		return stdout.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, said)
+		said := env.LastLines(strings.TrimSpace(problems))
+		if last := env.LastLines(strings.TrimSpace(text)); last != "" {
+			said = strings.TrimPrefix(said+"; its output ends with: "+last, "; ")
+		}
+		return text, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, said)
 	}
-	return stdout.String(), nil
+	return text, nil
+}
+
+// output is what a program has printed, in a file without a name.
+type output struct {
+	file *os.File
+	err  error
+}
+
+func newOutput() output {
+	file, err := os.CreateTemp("", "prove-")
+	if err != nil {
+		return output{nil, err}
+	}
+	return output{file, os.Remove(file.Name())}
+}
+
+func (o output) read() string {
+	if o.file == nil {
+		return ""
+	}
+	defer func() { _ = o.file.Close() }()
+	text, err := io.ReadAll(io.NewSectionReader(o.file, 0, math.MaxInt64))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 func (p *proof) oc(ctx context.Context, args ...string) (string, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -45,6 +46,40 @@ func TestACtrlCEndsAllProcessesOfTheTests(t *testing.T) {
 	env.Must(t, file.SetReadDeadline(time.Now().Add(10*time.Second)))
 	if _, err := io.ReadAll(file); err != nil {
 		t.Errorf("a process of the tests is left: %v", err)
+	}
+}
+
+// A server that the tests have started, for example, is no reason to wait, and does not outlive them.
+func TestTestsMayLeaveProcessesInTheBackground(t *testing.T) {
+	held := filepath.Join(t.TempDir(), "held")
+	env.Must(t, exec.CommandContext(t.Context(), "mkfifo", held).Run())
+	file, err := os.OpenFile(held, os.O_RDWR, 0)
+	env.Must(t, err)
+	p := &proof{ending: time.Hour, tests: "(echo > " + held + "; exec sleep 600) & read line < " + held + "; echo $!"}
+	p.command, p.share.class = p.execute, "efs"
+	begin := time.Now()
+	seen, err := p.runTests(t.Context())
+	env.Must(t, err)
+	if took := time.Since(begin); took > time.Minute {
+		t.Errorf("it has waited for %s", took)
+	}
+	pid := seen[strings.LastIndexByte(seen, ' ')+1:]
+	env.Must(t, env.Await(t.Context(), "process "+pid+" has ended", func() error {
+		text, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err == nil && !strings.Contains(string(text), ") Z ") {
+			return fmt.Errorf("it is %s", text)
+		}
+		return nil
+	}))
+	env.Must(t, file.Close())
+}
+
+// A long output must not hide the error.
+func TestAnErrorHasWhatTheProgramSaysOfItself(t *testing.T) {
+	p := &proof{}
+	_, err := p.execute(t.Context(), "", "sh", "-c", "echo broken >&2; seq 1000; exit 3")
+	if err == nil || !strings.Contains(err.Error(), "exit status 3: broken; its output ends with: 961\n") || !strings.HasSuffix(err.Error(), "\n1000") {
+		t.Errorf("the error is %v", err)
 	}
 }
 
