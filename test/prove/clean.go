@@ -19,8 +19,12 @@ const (
 
 // begin makes the Namespace.
 func (p *proof) begin(ctx context.Context) error {
-	return p.create(ctx, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels: {%s: %s, %s: %q}\n  annotations: {%s: %q}\n",
+	err := p.create(ctx, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels: {%s: %s, %s: %q}\n  annotations: {%s: %q}\n",
 		space, managedBy, manager, runLabel, p.id, alive, sign()))
+	if err != nil {
+		err = fmt.Errorf("create namespace %s, which only one run can: %w", space, err)
+	}
+	return err
 }
 
 // found reads the Namespace. It returns an error if it is of others.

@@ -62,12 +62,15 @@ func (p *proof) install(ctx context.Context) (string, error) {
 		return "", err
 	}
 	p.owns, p.noted = true, noted
-	// Even a Ctrl-C leaves what was applied until then.
-	err = p.applyPlan(ctx, p.older)
-	if _, other := p.noteMade(context.WithoutCancel(ctx), noted, ofOLM); errors.Join(err, other) != nil {
+	// Even a Ctrl-C leaves what was created until then. After a failure, OLM may have installed what others have subscribed to.
+	err, of := p.createPlan(ctx), ofOLM
+	if err != nil {
+		of = ofNone
+	}
+	if _, other := p.noteMade(context.WithoutCancel(ctx), noted, of); errors.Join(err, other) != nil {
 		return "", errors.Join(err, other)
 	}
-	if err := p.until(ctx, "the driver is available", func() error { return p.available(ctx, "") }); err != nil {
+	if err := p.untilAvailable(ctx, "the driver is available", ""); err != nil {
 		return "", err
 	}
 	if err := p.versions(ctx); err != nil {
@@ -88,20 +91,30 @@ func (p *proof) installation() []string {
 	return args
 }
 
-// applyPlan applies what "oc storage install efs" would apply and the cluster lacks, with the label of the run. Thus each object has the label from its
-// creation. It changes nothing of others, as a second "oc storage install efs" would. A catalog, if any, replaces that of the plan.
-func (p *proof) applyPlan(ctx context.Context, catalog string) error {
+// plan reads what "oc storage install efs" would apply.
+func (p *proof) plan(ctx context.Context) (install.Plan, error) {
+	var plan install.Plan
 	text, err := p.oc(ctx, append(p.installation(), "--dry-run", "-o", "json")...)
+	if err != nil {
+		return plan, err
+	}
+	if err := json.Unmarshal([]byte(text), &plan); err != nil {
+		return plan, fmt.Errorf("oc storage install efs --dry-run: %w", err)
+	}
+	return plan, nil
+}
+
+// createPlan creates what "oc storage install efs" would apply and the cluster lacks, with the label of the run. Thus each object has the label from its
+// creation. What others have created meanwhile is an error: "oc apply" would make it an object of this run. With OLDER=, that catalog replaces the one of
+// the plan.
+func (p *proof) createPlan(ctx context.Context) error {
+	plan, err := p.plan(ctx)
 	if err != nil {
 		return err
 	}
-	var plan install.Plan
-	if err := json.Unmarshal([]byte(text), &plan); err != nil {
-		return fmt.Errorf("oc storage install efs --dry-run: %w", err)
-	}
 	for _, object := range plan.Objects {
-		if object.GetKind() == "CatalogSource" && catalog != "" {
-			if err := unstructured.SetNestedField(object.Object, catalog, "spec", "image"); err != nil {
+		if object.GetKind() == "CatalogSource" && p.older != "" {
+			if err := unstructured.SetNestedField(object.Object, p.older, "spec", "image"); err != nil {
 				return err
 			}
 		}
@@ -120,12 +133,38 @@ func (p *proof) applyPlan(ctx context.Context, catalog string) error {
 		if err != nil {
 			return err
 		}
-		// It is the field manager of the plugin.
-		if _, err := p.command(ctx, string(text), "oc", "apply", "--server-side", "--field-manager=oc-storage", "-f", "-"); err != nil {
+		if err := p.create(ctx, string(text)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// changeCatalog gives the catalog that this run has created the image of the plan.
+func (p *proof) changeCatalog(ctx context.Context) error {
+	plan, err := p.plan(ctx)
+	if err != nil {
+		return err
+	}
+	for _, object := range plan.Objects {
+		if nameOf(object) != catalogName {
+			continue
+		}
+		image, _, _ := unstructured.NestedString(object.Object, "spec", "image")
+		patch, err := json.Marshal([]map[string]any{
+			{"op": "test", "path": "/metadata/uid", "value": p.noted.Made[catalogName]},
+			{"op": "replace", "path": "/spec/image", "value": image},
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := p.oc(ctx, "-n", object.GetNamespace(), "patch", "catalogsources.operators.coreos.com", object.GetName(), "--type=json",
+			"--patch", string(patch)); err != nil {
+			return fmt.Errorf("change the image of %s with UID %s: %w", catalogName, p.noted.Made[catalogName], err)
+		}
+		return nil
+	}
+	return fmt.Errorf("oc storage install efs would not create %s", catalogName)
 }
 
 // keeps reports whether an object of the plan is of others, and stays as it is. It returns an error if the run needs another catalog.
@@ -165,10 +204,12 @@ func (p *proof) available(ctx context.Context, except string) error {
 		kind   string
 		status operatorv1.ConditionStatus
 	}{{"Available", operatorv1.ConditionTrue}, {"Progressing", operatorv1.ConditionFalse}, {"Degraded", operatorv1.ConditionFalse}} {
-		if !slices.ContainsFunc(cr.Status.Conditions, func(one operatorv1.OperatorCondition) bool {
-			return one.Type == want.kind && one.Status == want.status
-		}) {
-			return fmt.Errorf("condition %s of the ClusterCSIDriver is not %s", want.kind, want.status)
+		at := slices.IndexFunc(cr.Status.Conditions, func(one operatorv1.OperatorCondition) bool { return one.Type == want.kind })
+		if at < 0 {
+			return fmt.Errorf("the ClusterCSIDriver has no condition %s", want.kind)
+		}
+		if has := cr.Status.Conditions[at]; has.Status != want.status {
+			return fmt.Errorf("condition %s of the ClusterCSIDriver is not %s: %s", want.kind, want.status, short(has.Message))
 		}
 	}
 	return nil
@@ -202,10 +243,10 @@ func (p *proof) upgrade(ctx context.Context) (string, error) {
 	}
 	before := p.facts.operator
 	seen, err := p.whileWriting(ctx, func() error {
-		if err := p.applyPlan(ctx, ""); err != nil {
+		if err := p.changeCatalog(ctx); err != nil {
 			return err
 		}
-		return p.until(ctx, "the driver is that of the new release", func() error { return p.available(ctx, before) })
+		return p.untilAvailable(ctx, "the driver is that of the new release", before)
 	})
 	if err := errors.Join(err, p.versions(ctx)); err != nil {
 		return "", err

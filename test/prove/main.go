@@ -1,8 +1,9 @@
 // Command prove shows on a cluster in AWS what this repository otherwise shows with stand-ins, and writes a report. It installs the EFS driver, makes
 // file systems, uses volumes, and removes all of that again. With TESTS= it is also the job of a CI that runs its own tests on such a file system.
 //
-// It types the commands of the guide: oc, and the plugin "oc storage". In AWS it makes file systems by "oc storage efs create", and an access point of
-// one of them. These carry tags, and Namespace csi-operators-prove says what was installed. So the next run cleans up after one that was killed.
+// It runs oc, and the plugin "oc storage". It creates the objects that "oc storage install efs" would apply, each with a label of the run, and file systems
+// by "oc storage efs create". Namespace csi-operators-prove has what was installed, and the file systems have tags. So the next run cleans up after one
+// that was killed.
 package main
 
 import (

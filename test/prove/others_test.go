@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csi-operators/csi-operators/internal/driver/awsefs"
 	"github.com/csi-operators/csi-operators/internal/kube"
@@ -36,33 +40,65 @@ func TestTheCatalogOfOthersIsNotUpgraded(t *testing.T) {
 	cluster := &remembered{plan: install.Plan{Objects: []*unstructured.Unstructured{catalog}}, lists: map[string]any{"csi-operators": catalog}}
 	p := cluster.opened()
 	p.older, p.noted = olderImage, &record{Before: []string{catalogName}}
-	if err := p.applyPlan(t.Context(), p.older); err == nil || !strings.Contains(err.Error(), "OLDER=") || len(cluster.did) > 0 {
+	if err := p.createPlan(t.Context()); err == nil || !strings.Contains(err.Error(), "OLDER=") || len(cluster.did) > 0 {
 		t.Errorf("the error is %v, and the commands are %q", err, cluster.did)
 	}
 }
 
-// "oc storage install efs" would also apply what others have made.
-func TestAnUpgradeAppliesOnlyItsOwnObjects(t *testing.T) {
-	driver := operatorv1.ClusterCSIDriver{}
-	driver.Status.Version = "new"
-	driver.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Available", Status: "True"}, {Type: "Progressing", Status: "False"},
-		{Type: "Degraded", Status: "False"}}
-	cluster := &remembered{lists: map[string]any{awsefs.Name: driver, kube.DefaultNamespace: planned("Namespace " + kube.DefaultNamespace)}}
+// Others have created a Subscription after the run has looked. The stand-in for the cluster refuses to create it, as a cluster does.
+func TestAnInstallationAdoptsNothing(t *testing.T) {
+	cluster := &remembered{lists: map[string]any{kube.DefaultNamespace: planned("Namespace " + kube.DefaultNamespace)}, objects: map[string]types.UID{}}
 	for _, name := range []string{"Namespace " + kube.DefaultNamespace, groupName, catalogName, subscriptionName, driverName} {
 		cluster.plan.Objects = append(cluster.plan.Objects, planned(name))
 	}
 	p := cluster.opened()
-	p.older, p.owns, p.noted, p.facts.operator, p.facts.simulated = olderImage, true, &record{Run: "this", Before: []string{groupName}}, "old", true
+	p.id, p.command = "this", func(ctx context.Context, input, name string, args ...string) (string, error) {
+		if args[0] == "create" && strings.Contains(input, `"kind":"Subscription"`) {
+			cluster.objects[subscriptionName], cluster.objects[csvName] = "of others", "of others"
+			return "", errors.New("oc create: exit status 1: Error from server (AlreadyExists)")
+		}
+		if args[0] == "get" && slices.Contains([]string{awsefs.Operator, awsefs.Name}, args[len(args)-4]) {
+			return "", nil
+		}
+		return cluster.command(ctx, input, name, args...)
+	}
+	if _, err := p.install(t.Context()); err == nil || !strings.Contains(err.Error(), "AlreadyExists") {
+		t.Errorf("the error is %v", err)
+	}
+	if len(cluster.changed("create -f -")) != 2 || len(cluster.changed("apply")) > 0 {
+		t.Errorf("the commands are %q", cluster.did)
+	}
+	if len(p.noted.Made) > 0 {
+		t.Errorf("the record has %v", p.noted.Made)
+	}
+}
+
+// "oc storage install efs" would also apply what others have made, and a catalog of this name may be another one since.
+func TestAnUpgradeChangesOnlyItsOwnCatalog(t *testing.T) {
+	driver := operatorv1.ClusterCSIDriver{}
+	driver.Status.Version = "new"
+	driver.Status.Conditions = []operatorv1.OperatorCondition{{Type: "Available", Status: "True"}, {Type: "Progressing", Status: "False"},
+		{Type: "Degraded", Status: "False"}}
+	catalog := planned(catalogName)
+	env.Must(t, unstructured.SetNestedField(catalog.Object, "registry.example/catalog:new", "spec", "image"))
+	cluster := &remembered{lists: map[string]any{awsefs.Name: driver}, plan: install.Plan{Objects: []*unstructured.Unstructured{
+		planned(groupName), catalog, planned(subscriptionName),
+	}}}
+	p := cluster.opened()
+	p.older, p.owns, p.facts.operator, p.facts.simulated = olderImage, true, "old", true
+	p.noted = &record{Run: "this", Made: map[string]types.UID{catalogName: "catalog"}}
 	if _, err := p.upgrade(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(cluster.did) != 3 || len(cluster.changed("apply --server-side")) != 3 || len(cluster.changed(`"kind":"OperatorGroup"`)) > 0 {
+	want := "-n openshift-marketplace patch catalogsources.operators.coreos.com csi-operators --type=json --patch " +
+		`[{"op":"test","path":"/metadata/uid","value":"catalog"},{"op":"replace","path":"/spec/image","value":"registry.example/catalog:new"}]`
+	if len(cluster.did) != 1 || cluster.did[0] != want {
 		t.Errorf("the commands are %q", cluster.did)
 	}
-	driver.Status.Conditions[2].Status = "True"
+	driver.Status.Conditions[2].Status, driver.Status.Conditions[2].Message = "True", "no node is ready"
 	cluster.lists[awsefs.Name] = driver
-	if err := p.available(t.Context(), ""); err == nil {
-		t.Error("a degraded driver is taken for available")
+	if err := p.available(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "no node is ready") {
+		t.Errorf("a degraded driver is taken for available (%v)", err)
 	}
 }
 

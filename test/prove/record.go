@@ -35,6 +35,8 @@ type record struct {
 	Before []string `json:"before"`
 	// Made has the UIDs of the objects that the installation has created.
 	Made map[string]types.UID `json:"made"`
+	// Coming is the ClusterServiceVersion that OLM was about to create when a clean-up looked.
+	Coming string `json:"coming,omitempty"`
 }
 
 // recordOf reads the record of a Namespace. It is nil if the driver was not installed, or was uninstalled.
@@ -64,18 +66,25 @@ func (p *proof) note(ctx context.Context, noted *record) error {
 }
 
 // noteMade adds to the record what is new and has the run's label, or is of these kinds, and returns all objects that exist now. A UID that the record
-// has stays: another object of that name is of others.
+// has stays: another object of that name is of others. If the Subscription is of others, OLM creates objects for them.
 func (p *proof) noteMade(ctx context.Context, noted *record, is func(kind string) bool) (seen, error) {
 	now, err := p.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for name, one := range now {
-		kind, _, _ := strings.Cut(name, " ")
-		ours := is(kind) || noted.Run != "" && one.run == noted.Run
-		if _, known := noted.Made[name]; !known && ours && !slices.Contains(noted.Before, name) {
-			noted.Made[name] = one.uid
+	add := func(ours func(name string, one object) bool) {
+		for name, one := range now {
+			if _, known := noted.Made[name]; !known && ours(name, one) && !slices.Contains(noted.Before, name) {
+				noted.Made[name] = one.uid
+			}
 		}
+	}
+	add(func(_ string, one object) bool { return noted.Run != "" && one.run == noted.Run })
+	if one, there := now[subscriptionName]; !there || noted.made(subscriptionName, one) {
+		add(func(name string, _ object) bool {
+			kind, _, _ := strings.Cut(name, " ")
+			return is(kind) || name == versionKind+" "+noted.Coming
+		})
 	}
 	return now, p.note(ctx, noted)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,8 +38,9 @@ type remembered struct {
 	lacks string
 	// plan answers "oc storage install efs --dry-run".
 	plan install.Plan
-	// csv is whether OLM installs the operator, and late is a ClusterServiceVersion that comes after the deletion of the Subscription.
-	csv, late string
+	// csv is whether OLM installs the operator, and late is a ClusterServiceVersion that comes after the deletion of the Subscription. coming is the
+	// currentCSV, if it is another one.
+	csv, late, coming string
 }
 
 // opened is a clean-up of it.
@@ -101,7 +103,9 @@ func (r *remembered) get(args []string) (string, error) {
 		if namespace, name, is := strings.Cut(short, "/"); is {
 			metadata["namespace"], metadata["name"] = namespace, name
 		}
-		return map[string]any{"apiVersion": "example/v1", "kind": kind, "metadata": metadata, "status": map[string]any{"installedCSV": r.csv}}
+		return map[string]any{"apiVersion": "example/v1", "kind": kind, "metadata": metadata, "status": map[string]any{
+			"installedCSV": r.csv, "currentCSV": cmp.Or(r.coming, r.csv),
+		}}
 	}
 	items := []any{}
 	for name := range r.objects {

@@ -35,25 +35,30 @@ func (p *proof) uninstall(ctx context.Context, noted *record) (string, error) {
 	if err := errors.Join(err, noted.check(now)); err != nil {
 		return "", err
 	}
-	if one, there := now[subscriptionName]; there {
-		if err := p.finishInstallation(ctx, one); err != nil {
-			return "", err
-		}
-		// That may have taken minutes.
-		now, err = p.noteMade(ctx, noted, ofOLM)
-		if err := errors.Join(err, noted.check(now)); err != nil {
+	_, subscribed := now[subscriptionName]
+	if subscribed {
+		if now, err = p.settle(ctx, noted); err != nil {
 			return "", err
 		}
 	}
 	if err := p.removeDriver(ctx, now); err != nil {
 		return "", err
 	}
-	if one, there := now[subscriptionName]; there {
-		if err := p.deleteExactly(ctx, subscriptionName, one); err != nil {
+	if subscribed {
+		// That may have taken minutes. OLM has perhaps begun an upgrade meanwhile.
+		if _, err := p.settle(ctx, noted); err != nil {
+			return "", err
+		}
+		if err := p.deleteSubscription(ctx, noted); err != nil {
 			return "", err
 		}
 	}
-	if now, err = p.read(ctx); err != nil {
+	of := ofNone
+	if subscribed {
+		of = ofOLM
+	}
+	now, err = p.noteMade(ctx, noted, of)
+	if err := errors.Join(err, noted.check(now)); err != nil {
 		return "", err
 	}
 	for _, name := range now.versions() {
@@ -105,26 +110,6 @@ func (r *record) check(now seen) error {
 		}
 	}
 	return nil
-}
-
-// finishInstallation waits until OLM has installed the operator, which would otherwise come after its removal. If that takes too long, OLM gets no
-// chance to install it later.
-func (p *proof) finishInstallation(ctx context.Context, ours object) error {
-	waiting := *p
-	waiting.patience = min(p.patience, installing)
-	err := waiting.until(ctx, "OLM has installed the operator", func() error {
-		at := &unstructured.Unstructured{}
-		there, err := p.get(ctx, at, "-n", kube.DefaultNamespace, subscription, awsefs.Operator)
-		if csv, _, _ := unstructured.NestedString(at.Object, "status", "installedCSV"); err == nil && there && csv == "" {
-			err = errors.New("its Subscription names no installedCSV")
-		}
-		return err
-	})
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	p.say("%v. The clean-up deletes the Subscription first.", err)
-	return p.deleteExactly(ctx, subscriptionName, ours)
 }
 
 // deleteLeavings deletes what OLM leaves, and waits until it is gone. What OLM has owned is gone by now.

@@ -20,7 +20,8 @@ func group() schema.GroupVersion {
 }
 
 // FollowSubscriptions lets Subscriptions say what is installed, in a cluster with ServeKinds. A catalog is an image with one ClusterServiceVersion: a
-// CatalogSource with another image is an upgrade. The deletion of a ClusterServiceVersion uninstalls it. It ends with ctx, and then closes the channel.
+// CatalogSource with another image is an upgrade. Field currentCSV says what begins, and installedCSV what has ended. The deletion of a
+// ClusterServiceVersion uninstalls it. It ends with ctx, and then closes the channel.
 func (o *OLM) FollowSubscriptions(ctx context.Context, catalogs map[string]CSV) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
@@ -86,6 +87,12 @@ func (o *OLM) followOne(ctx context.Context, subscription *unstructured.Unstruct
 		return err
 	}
 	namespace := subscription.GetNamespace()
+	say := func(status string) error {
+		return o.cluster.Client.Patch(ctx, subscription, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"status":%s}`, status)))
+	}
+	if err := say(fmt.Sprintf(`{"state":"UpgradePending","currentCSV":%q}`, csv.Name)); err != nil {
+		return err
+	}
 	switch {
 	case o.installed[csv.Name] != nil:
 	case before != "":
@@ -111,8 +118,7 @@ func (o *OLM) followOne(ctx context.Context, subscription *unstructured.Unstruct
 			return err
 		}
 	}
-	status := fmt.Sprintf(`{"status":{"state":"AtLatestKnown","installedCSV":%q,"currentCSV":%[1]q}}`, csv.Name)
-	return o.cluster.Client.Patch(ctx, subscription, client.RawPatch("application/merge-patch+json", []byte(status)))
+	return say(fmt.Sprintf(`{"state":"AtLatestKnown","installedCSV":%q}`, csv.Name))
 }
 
 func environmentOf(subscription *unstructured.Unstructured) ([]corev1.EnvVar, error) {
