@@ -104,7 +104,11 @@ func TestTheConditionStaysTrueWhileARemovalWaits(t *testing.T) {
 			for _, object := range c.Objects {
 				if cr, ok := object.(*operatorv1.ClusterCSIDriver); ok {
 					unwant(cr)
+					// The operator drops its own finalizer last, and those of predecessors.
 					cr.Finalizers = []string{r.Driver.Finalizer()}
+					if r.Driver.LegacyFinalizers = []string{"example.com/predecessor"}; name == "Removed" {
+						cr.Finalizers = r.Driver.LegacyFinalizers
+					}
 					cr.Status.Conditions = []operatorv1.OperatorCondition{before, status.Condition("AWSEFSCloudUnreachable", true, "Before", "")}
 				}
 			}

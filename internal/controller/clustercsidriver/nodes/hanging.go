@@ -29,9 +29,9 @@ func (u *Updater) reports() (map[string]int, []string, knowledge) {
 	}
 }
 
-// hangs reports whether a node keeps its pod only because its mounts hang, or may hang.
+// hangs reports whether a node keeps its pod in a roll-out only because its mounts hang, or may hang.
 func (p Plan) hangs(node *Node) bool {
-	return node.waits() && p.keeps(node) && !p.Migrates && (p.Policy == driver.IdleFirst || !node.InUse())
+	return node.waits() && p.keeps(node) && (p.Policy == driver.IdleFirst || !node.InUse())
 }
 
 // isStuck reports whether a node keeps its pod only because its mounts are known to hang.

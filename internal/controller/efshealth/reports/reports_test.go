@@ -214,6 +214,11 @@ func TestMountedNamesNodesAndWhatIsUnknown(t *testing.T) {
 	if len(nodes) > 0 || !slices.Equal(unknown, []string{"a", "away"}) || err == nil {
 		t.Errorf("got %q and %q, %v, want both as unknown, and an error", nodes, unknown, err)
 	}
+	unread := start(t, healthy())
+	unread.Refuse(errors.New("no cache"), "list Pod")
+	if nodes, unknown, err = unread.Mounted(t.Context(), []string{"away"}); len(nodes) > 0 || !slices.Equal(unknown, []string{"away"}) || err == nil {
+		t.Errorf("got %q and %q, %v, want node away as unknown, and an error", nodes, unknown, err)
+	}
 }
 
 // A report can come, or become too old, between two queries. The node must have mounts, or be unknown.

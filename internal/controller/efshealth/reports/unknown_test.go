@@ -47,6 +47,11 @@ func TestTheWaitForTheFirstAnswerEndsWithoutAConfiguration(t *testing.T) {
 		if hanging, _, awaited := s.Hanging(); hanging != nil || awaited != want {
 			t.Errorf("after %s: %v, awaited: %t, want %t", pause, hanging, awaited, want)
 		}
+		// The first configuration comes late, and does not extend the wait.
+		s.Configure(true)
+		if _, _, awaited := s.Hanging(); awaited != want {
+			t.Errorf("configured after %s: awaited: %t, want %t", pause, awaited, want)
+		}
 	}
 }
 
@@ -108,6 +113,18 @@ func TestTheFirstAnswersDoNotMakeUnknownNodesHealthy(t *testing.T) {
 	for range 2 * longSilence / interval {
 		again.expect(t, interval, operatorv1.ConditionUnknown, "NodesDoNotReport", unknown)
 	}
+}
+
+// The first answer lacked a node, and no other answer comes.
+func TestWithoutAnswersAPartialAnswerHidesNothing(t *testing.T) {
+	from := healthy()
+	s := start(t, from, pluginOn("a"), pluginOn("b"), pluginOn("dark"))
+	for _, from.err = range []error{nil, errors.New("no route")} {
+		if got := s.after(t, retryInterval); got != nil {
+			t.Errorf("the condition is %+v", got)
+		}
+	}
+	s.expect(t, retryInterval, operatorv1.ConditionUnknown, "NoAnswer", "it is unknown whether mounts of EFS hang: no route")
 }
 
 // A roll-out waits for nodes that do not report yet, and not for ever. Later, it waits for no node.
