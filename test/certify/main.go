@@ -104,7 +104,7 @@ func (c *certification) early(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("certify ended the tests after %s, its limit", c.limit)
+		return fmt.Errorf("the tests did not end within %s, the limit", c.limit)
 	default:
 		return errors.New("interrupted")
 	}

@@ -43,7 +43,7 @@ func TestTestsThatAreEndedCleanUp(t *testing.T) {
 	}
 }
 
-// If the tests reach the limit, certify reports this as the reason.
+// If the tests reach the limit, certify reports this as the reason. Its name comes before each error.
 func TestTheLimitIsNoInterruption(t *testing.T) {
 	c := &certification{limit: time.Minute}
 	if err := c.early(t.Context()); err != nil {
@@ -51,7 +51,7 @@ func TestTheLimitIsNoInterruption(t *testing.T) {
 	}
 	late, stop := context.WithDeadline(t.Context(), time.Now())
 	defer stop()
-	const want = "certify ended the tests after 1m0s, its limit"
+	const want = "the tests did not end within 1m0s, the limit"
 	if err := c.early(late); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
