@@ -179,9 +179,9 @@ func thirdParty(f *facts) []Finding {
 		}
 		found := &Finding{
 			Severity: Info, Object: "CSIDriver " + d.Name, Page: string(pageOfHolder(d, holder)),
-			Cause: fmt.Sprintf("Driver %s is a third-party driver, installed by %s.", d.Name, clip(holder)),
-			Do:    "Either keep this driver, or replace it: uninstall it, and then create the ClusterCSIDriver.", Command: toCopy("oc get csidriver %s -o yaml", d.Name),
-			topic: topicOf("thirdparty", d.Name), level: ofOperator,
+			Cause:   fmt.Sprintf("Driver %s is a third-party driver, installed by %s.", d.Name, clip(holder)),
+			Do:      "Either keep this driver, or replace it: uninstall it, and then create the ClusterCSIDriver.",
+			Command: toCopy("oc get csidriver %s -o yaml", d.Name), topic: topicOf("thirdparty", d.Name), level: ofOperator,
 		}
 		if d.CR != nil || len(d.Operators) > 0 {
 			found.Severity, found.level = Error, ofAPI

@@ -97,6 +97,7 @@ func (r *reader) readOLM(ctx context.Context) {
 		return
 	}
 	r.olm.catalogs = read("CatalogSource", "")
+	r.olm.plans.Answer, r.olm.versions.Answer, r.olm.groups.Answer = plugin.Present, plugin.Present, plugin.Present
 	var done []string
 	for _, one := range r.olm.subscriptions.items {
 		namespace := one.GetNamespace()
@@ -110,11 +111,8 @@ func (r *reader) readOLM(ctx context.Context) {
 	}
 }
 
-// join adds objects to a list. The Answer of the list is Present only if it is Present for all parts.
+// join adds objects to a list, whose Answer is Present without a part. The Answer stays Present only if it is Present for all parts.
 func join(to *list[object], part list[object]) {
-	if len(to.items) == 0 && to.Answer == plugin.Unknown {
-		to.Answer = part.Answer
-	}
 	to.Answer = min(to.Answer, part.Answer)
 	to.items = append(to.items, part.items...)
 }

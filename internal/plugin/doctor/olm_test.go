@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/plugin"
 )
 
 // ofOLM reads objects of OLM from YAML, without their API versions.
@@ -135,5 +137,25 @@ func TestAHealthyInstallationOfOLMIsSilent(t *testing.T) {
 	s.add(ofOLM(t, strings.ReplaceAll(subscriptionYAML, "name: aws-efs-csi-driver-operator", "name: other"))...)
 	if found, code := s.ask("table"); code != 0 || slices.ContainsFunc(s.Reads, func(read string) bool { return strings.Contains(read, "InstallPlan") }) {
 		t.Errorf("%s\n%q", found, s.Reads)
+	}
+}
+
+// One namespace can't be read. "No OperatorGroup" would be a guess about it, whichever namespace is read first.
+func TestWhatIsUnknownOfOneNamespaceIsUnknownOfAll(t *testing.T) {
+	present, unknown := list[object]{Answer: plugin.Present}, list[object]{Answer: plugin.Unknown}
+	for _, parts := range [][]list[object]{{unknown, present}, {present, unknown}} {
+		all := list[object]{Answer: plugin.Present}
+		for _, part := range parts {
+			join(&all, part)
+		}
+		if all.Answer != plugin.Unknown {
+			t.Errorf("%v are %v together", parts, all.Answer)
+		}
+	}
+	s := open(t)
+	second := strings.NewReplacer("openshift-cluster-csi-drivers", "another").Replace(subscriptionYAML)
+	s.add(ofOLM(t, strings.Join([]string{catalogYAML, planYAML, subscriptionYAML, second, versionYAML}, "---"))...)
+	if found, _ := s.ask("table"); !strings.Contains(found, "namespace another has no OperatorGroup") {
+		t.Errorf("two namespaces without an OperatorGroup:\n%s", found)
 	}
 }

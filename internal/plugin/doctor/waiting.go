@@ -118,11 +118,11 @@ func (r *reader) readVolumes(ctx context.Context) {
 	slices.Sort(r.unbound)
 }
 
-// provisioner returns the provisioner of a class. If the cluster has no such class, the result is empty.
+// provisioner returns the driver of a class, also of one with an in-tree provisioner. If the cluster has no such class, the result is empty.
 func (r *reader) provisioner(class *string) string {
 	for i := range r.classes.items {
 		if class != nil && r.classes.items[i].Name == *class {
-			return r.classes.items[i].Provisioner
+			return volume.Provisioner(r.classes.items[i].Provisioner)
 		}
 	}
 	return ""

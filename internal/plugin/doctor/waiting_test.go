@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csi-operators/csi-operators/api/v1alpha1"
@@ -132,6 +133,18 @@ func TestAKnownCauseOfOnePodDoesNotHideAnotherPod(t *testing.T) {
 	for _, want := range []string{"ERROR    Node a can't reach", "UNKNOWN  Kubernetes cannot mount a volume of the pod.", "strange; waiting pods: my-project/other"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
+		}
+	}
+}
+
+// CSI migration replaces the in-tree provisioner of a class.
+func TestAnUnboundClaimOfAnInTreeClassBelongsToTheDriver(t *testing.T) {
+	gp2, other := "gp2", "other"
+	r := &reader{facts: &facts{}}
+	r.classes.items = []storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: gp2}, Provisioner: "kubernetes.io/aws-ebs"}}
+	for class, want := range map[*string]string{&gp2: "ebs.csi.aws.com", &other: "", nil: ""} {
+		if got := r.provisioner(class); got != want {
+			t.Errorf("the driver is %q, want %q", got, want)
 		}
 	}
 }
