@@ -101,10 +101,18 @@ func readFile(root *os.Root, path string) ([]byte, error) {
 		return nil, fmt.Errorf("the file can't be read: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	// If the file has grown beyond the limit since Stat, the end of the data is missing. A parser rejects incomplete JSON, but not all incomplete YAML.
-	data, err := io.ReadAll(io.LimitReader(file, largestFile))
+	return readAtMost(file, path, largestFile)
+}
+
+// readAtMost reads a file to its end. The file may have grown beyond the limit since Stat. Without the end of a file, a parser rejects JSON, but not
+// all YAML.
+func readAtMost(file io.Reader, path string, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("the file can't be read: %w", err)
+	}
+	if size := int64(len(data)); size > limit {
+		return nil, &tooLargeError{path: path, size: size}
 	}
 	return data, nil
 }
