@@ -1,6 +1,7 @@
 package openshift
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"slices"
@@ -83,6 +84,10 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 		return translated, "the custom TLS security profile in APIServer/cluster has no supported cipher for TLS 1.2, so servers accept TLS 1.3 " +
 			"only: add a cipher, such as ECDHE-RSA-AES128-GCM-SHA256, or set minTLSVersion to VersionTLS13"
 	}
+	if minimum := string(profile.Custom.MinTLSVersion); minimum != "" && versions()[minimum] == 0 {
+		return translated, fmt.Sprintf("the custom TLS security profile in APIServer/cluster has minTLSVersion %q, which is unknown, so servers accept TLS 1.3 "+
+			"only: upgrade the operator, or choose VersionTLS10, VersionTLS11, VersionTLS12 or VersionTLS13", minimum)
+	}
 	if len(unknown) > 0 {
 		return translated, fmt.Sprintf("the custom TLS security profile in APIServer/cluster names unsupported ciphers, which are left out: "+
 			"%s", strings.Join(unknown, ", "))
@@ -92,11 +97,13 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 
 const tls13 = "VersionTLS13"
 
-// of translates the ciphers of a profile. It also returns the names of the ciphers that Go lacks.
+// of translates a profile. It also returns the names of the ciphers that Go lacks. OpenShift's servers use TLS 1.2 for an empty version, and do not
+// start with an unknown version (github.com/openshift/library-go, pkg/crypto/crypto.go, TLSVersion). An unknown version becomes TLS 1.3 here, because
+// an older operator must not weaken a newer setting.
 func of(spec configv1.TLSProfileSpec) (profile TLSProfile, unknown []string) {
-	profile.MinVersion = string(spec.MinTLSVersion)
-	if _, known := versions()[profile.MinVersion]; !known {
-		profile.MinVersion = string(configv1.VersionTLS12)
+	profile.MinVersion = cmp.Or(string(spec.MinTLSVersion), string(configv1.VersionTLS12))
+	if versions()[profile.MinVersion] == 0 {
+		profile.MinVersion = tls13
 	}
 	suites := suites()
 	for _, name := range spec.Ciphers {

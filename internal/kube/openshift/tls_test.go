@@ -63,6 +63,13 @@ func TestProfilesAreTranslated(t *testing.T) {
 			spec: custom("VersionTLS12", "CAMELLIA"),
 			want: ServerTLS{Profile: TLSProfile{"VersionTLS13", nil}}, problem: "TLS 1.3 only", http2: true,
 		},
+		"Custom with a version of the future becomes TLS 1.3, not weaker": {
+			spec: custom("VersionTLS14", "ECDHE-RSA-AES128-GCM-SHA256"),
+			want: ServerTLS{Profile: TLSProfile{"VersionTLS13", nil}}, problem: "VersionTLS14", http2: true,
+		},
+		"Custom without a version": {
+			spec: custom("", "ECDHE-RSA-AES128-GCM-SHA256"), want: ServerTLS{Profile: TLSProfile{"VersionTLS12", []string{rsa128}}}, http2: true,
+		},
 		"Custom with TLS 1.3 needs no cipher": {
 			spec: custom("VersionTLS13"), want: ServerTLS{Profile: TLSProfile{"VersionTLS13", nil}}, http2: true,
 		},
