@@ -5,9 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -60,30 +60,32 @@ func run(repository string) error {
 	return write(tree, files)
 }
 
-// write writes the files into the folder, and removes all other files there.
+// unfinished is the folder of the manifests while they are written.
+const unfinished = payload.Folder + ".new"
+
+// write replaces the folder by one with exactly these files. If it can't write one of them, the folder stays.
 func write(tree *os.Root, files map[string][]byte) error {
-	if err := tree.Mkdir(payload.Folder, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("folder of the manifests: %w", err)
+	if err := tree.RemoveAll(unfinished); err != nil {
+		return fmt.Errorf("remove what an earlier run has left: %w", err)
 	}
-	manifests, err := tree.OpenRoot(payload.Folder)
-	if err != nil {
-		return fmt.Errorf("folder of the manifests: %w", err)
+	if err := writeNew(tree, files); err != nil {
+		return errors.Join(err, tree.RemoveAll(unfinished))
 	}
-	defer manifests.Close() //nolint:errcheck // Each file has been closed by itself.
-	found, err := fs.ReadDir(manifests.FS(), ".")
-	if err != nil {
-		return fmt.Errorf("folder of the manifests: %w", err)
+	if err := tree.RemoveAll(payload.Folder); err != nil {
+		return fmt.Errorf("remove the earlier manifests: %w", err)
 	}
-	for _, entry := range found {
-		if files[entry.Name()] != nil {
-			continue
-		}
-		if err := manifests.Remove(entry.Name()); err != nil {
-			return fmt.Errorf("remove a manifest that is not made any more: %w", err)
-		}
+	if err := tree.Rename(unfinished, payload.Folder); err != nil {
+		return fmt.Errorf("replace the manifests: %w", err)
+	}
+	return nil
+}
+
+func writeNew(tree *os.Root, files map[string][]byte) error {
+	if err := tree.Mkdir(unfinished, 0o750); err != nil {
+		return fmt.Errorf("folder of the manifests: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := manifests.WriteFile(name, files[name], 0o600); err != nil {
+		if err := tree.WriteFile(path.Join(unfinished, name), files[name], 0o600); err != nil {
 			return fmt.Errorf("write a manifest: %w", err)
 		}
 	}

@@ -87,3 +87,23 @@ func TestAWrongListOfImagesWritesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A disk may be full.
+func TestManifestsThatCanNotBeWrittenLeaveTheEarlierOnes(t *testing.T) {
+	root := repository(t)
+	before := read(t, filepath.Join(root, payload.Folder))
+	tree, err := os.OpenRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	if err := write(tree, map[string][]byte{"a.yaml": []byte("a"), "folder/b.yaml": []byte("b")}); err == nil {
+		t.Error("a file was written into a folder that does not exist")
+	}
+	if diff := cmp.Diff(before, read(t, filepath.Join(root, payload.Folder))); diff != "" {
+		t.Errorf("the folder has changed (-before +after):\n%s", diff)
+	}
+	if _, err := os.Stat(filepath.Join(root, unfinished)); !os.IsNotExist(err) {
+		t.Errorf("a part of the new manifests is left (%v)", err)
+	}
+}
