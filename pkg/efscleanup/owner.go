@@ -24,7 +24,8 @@ const (
 func ClusterTag(infraID string) string { return clusterTagPrefix + infraID }
 
 // CreationToken returns the token of the file system that "efs create" creates for a share. AWS never changes the token of a file system, and
-// no other file system of the account has it. Two shares never have the same token, because neither the infrastructure ID nor the name contains a slash.
+// no other file system of the account has it. Two shares never have the same token, because neither the infrastructure ID nor the name contains a
+// slash.
 func CreationToken(infraID, share string) string { return infraID + "/" + share }
 
 // GroupName returns the name of the security group that "efs create" creates for a share. AWS refuses names that begin with sg-, so the name has a
