@@ -165,7 +165,7 @@ test/kubernetes:
 
 .PHONY: soak
 # A random seed; to repeat a failure, use its seed.
-soak: build race real standin bin/venv/moto vm-programs $(if $(REAL_NODES),node-programs node-images) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
+soak: build race real standin bin/venv/moto vm-programs $(if $(REAL_NODES),node-programs node-images bin/suite bin/agnhost) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
 		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node demo prove) ./internal/cloud/vsphere/policy && \

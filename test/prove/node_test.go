@@ -42,7 +42,7 @@ func TestTheProofUsesVolumesOnARealNode(t *testing.T) {
 }
 
 // loadImages gives the node the images of both releases, and of the driver that keeps what pods write.
-func (a *account) loadImages(ctx context.Context, folder string) error {
+func (a *account) loadImages(ctx context.Context, folder string, further ...nodeimages.Images) error {
 	nodes := &corev1.NodeList{}
 	if err := a.cluster.Client.List(ctx, nodes); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (a *account) loadImages(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	images = nodeimages.Join(images, driver)
+	images = nodeimages.Join(append(further, images, driver)...)
 	current, older, err := releases()
 	if err != nil {
 		return err

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/nodeimages"
+)
+
+// The command of the guide runs Kubernetes' storage tests on a file system of the proof: two tests here, because all of them take an hour.
+func TestTheProofRunsKubernetesTests(t *testing.T) {
+	env.OnlySoak(t)
+	missing, err := env.RealNodesMissing(t.Context())
+	env.Must(t, err)
+	if missing != "" {
+		t.Skip(missing)
+	}
+	a := open(t, "--topology", "SingleReplica", "--real-nodes", "1")
+	env.Must(t, a.loadImages(t.Context(), t.TempDir(), testImages(t)))
+	report := a.run(t, "-steps", "install,share,tests", "-tests", certifyCommand(t))
+	t.Log(report)
+	for _, want := range []string{"| Tests | passed |", ": 2 tests passed, 0 failed, and 0 do not apply. |", "| Removal of the rest | passed |"} {
+		if !strings.Contains(report, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	a.nothingLeft(t)
+}
+
+// testImages are the images of the tests' pods.
+func testImages(t *testing.T) nodeimages.Images {
+	t.Helper()
+	suite, err := env.Binary("suite")
+	env.Must(t, err)
+	names, err := exec.CommandContext(t.Context(), suite, "-list-images").Output()
+	env.Must(t, err)
+	images, err := nodeimages.Tests(strings.Fields(string(names)))
+	env.Must(t, err)
+	return images
+}
+
+// certifyCommand is what the guide has for TESTS=, with a list of tests.
+func certifyCommand(t *testing.T) string {
+	t.Helper()
+	root, err := env.Root()
+	env.Must(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "docs/guide/prove.md"))
+	env.Must(t, err)
+	found := regexp.MustCompile(`(?m)^make certify .*$`).FindString(string(page))
+	if found == "" {
+		t.Fatal("the guide has no command that certifies a driver")
+	}
+	folder := t.TempDir()
+	list, script := filepath.Join(folder, "list.txt"), filepath.Join(folder, "certify.sh")
+	env.Must(t, os.WriteFile(list, []byte(`[Testpattern: Dynamic PV (default fs)] volumes should store data
+[Testpattern: Dynamic PV (default fs)] provisioning should provision storage with mount options
+`), 0o600))
+	env.Must(t, os.WriteFile(script, fmt.Appendf(nil, "set -e\ncd %q\n%s LIST=%q\n", root, found, list), 0o600))
+	return "sh " + script
+}
