@@ -52,6 +52,7 @@ func TestOnlyAMountWithoutRepliesStalls(t *testing.T) {
 	expired := sent(10, 9)
 	expired.LeaseExpired = 40
 	again := func(s Stats) Stats { s.Connections++; return s }
+	uncounted := func(r *Reading) { clear(r.Stats) }
 	for name, test := range map[string]struct {
 		steps []step
 		want  []Kind
@@ -70,6 +71,14 @@ func TestOnlyAMountWithoutRepliesStalls(t *testing.T) {
 			{3 * time.Minute, again(sent(80, 16)), false, Process{}, nil}}, []Kind{Stalled}},
 		"answered again": {[]step{{0, sent(10, 10), false, Process{}, nil}, {time.Minute, sent(11, 10), false, Process{}, nil},
 			{2 * time.Minute, sent(11, 10), false, Process{}, nil}, {3 * time.Minute, sent(12, 11), false, Process{}, nil}}, nil},
+		"a request on a new connection": {[]step{{0, sent(10, 10), false, Process{}, nil}, {time.Minute, again(sent(11, 10)), false, Process{}, nil},
+			{2 * time.Minute, again(sent(11, 10)), false, Process{}, nil}}, []Kind{Stalled}},
+		"requests that a connection lost": {[]step{{0, sent(10, 10), false, Process{}, nil}, {time.Minute, sent(80, 16), false, Process{}, nil},
+			{2 * time.Minute, again(sent(80, 16)), false, Process{}, nil}, {4 * time.Minute, again(sent(80, 16)), false, Process{}, nil}}, nil},
+		"no statistics in between": {[]step{{0, sent(10, 10), false, Process{}, nil}, {time.Minute, sent(11, 10), false, Process{}, nil},
+			{90 * time.Second, sent(11, 10), false, Process{}, uncounted}, {2 * time.Minute, sent(11, 10), false, Process{}, nil}}, nil},
+		"no statistics any more": {[]step{{0, sent(10, 10), false, Process{}, nil}, {time.Minute, sent(11, 10), false, Process{}, nil},
+			{2 * time.Minute, sent(11, 10), false, Process{}, uncounted}}, nil},
 		"hung before the first reading": {[]step{{0, expired, false, Process{}, nil}}, []Kind{Stalled}},
 	} {
 		if got, _ := play(test.steps); !slices.Equal(got, test.want) {
@@ -89,6 +98,7 @@ func TestAStallIsAsOldAsItsLease(t *testing.T) {
 func TestATunnelIsDeadWhenNobodyStartsItAgain(t *testing.T) {
 	unmounted := func(r *Reading) { r.States[20147] = State{Port: 20147, Unmounted: true} }
 	unwatched := func(r *Reading) { delete(r.States, 20147) }
+	plain := func(r *Reading) { r.Mounts[0].Port = 0 }
 	for name, test := range map[string]struct {
 		steps []step
 		want  []Kind
@@ -98,6 +108,7 @@ func TestATunnelIsDeadWhenNobodyStartsItAgain(t *testing.T) {
 		"of a mount that ends":    {[]step{{no: true, change: unmounted}, {after: time.Minute, no: true, change: unmounted}}, nil},
 		"nobody watches":          {[]step{{change: unwatched}, {after: time.Minute, change: unwatched}}, []Kind{TunnelUnwatched}},
 		"nobody starts it again":  {[]step{{no: true, change: unwatched}, {after: time.Minute, no: true, change: unwatched}}, []Kind{TunnelDead, TunnelUnwatched}},
+		"of a mount without one":  {[]step{{no: true, change: plain}, {after: time.Hour, no: true, change: plain}}, nil},
 		"while it is mounted":     {[]step{{no: true, change: unwatched}}, nil},
 		"and then there is a new": {[]step{{}, {after: time.Minute, no: true}, {after: 3 * time.Minute, no: true}, {after: 4 * time.Minute}}, nil},
 	} {
@@ -124,14 +135,23 @@ func TestAMountWithoutProcessesOfItsPodIsLeft(t *testing.T) {
 }
 
 func TestOnlyWhatHappensWhileItRunsIsCounted(t *testing.T) {
-	kills := func(count uint64) func(*Reading) { return func(r *Reading) { r.Kills["driver"] = count } }
+	kills := func(count uint64) func(*Reading) {
+		return func(r *Reading) {
+			r.Kills["driver"] = count
+			// Another mount of the same file system has the same statistics.
+			same := r.Mounts[0]
+			same.Target, same.Port = target(pod, "pvc-same"), 0
+			r.Mounts, r.Stats[same.Target] = append(r.Mounts, same), r.Stats[r.Mounts[0].Target]
+		}
+	}
 	_, report := play([]step{
 		{stats: Stats{Timeouts: 5}, process: Process{PID: 9, Start: 1}, change: kills(7)},
 		{after: time.Minute, stats: Stats{Timeouts: 7}, no: true, change: kills(8)},
 		{after: 2 * time.Minute, stats: Stats{Timeouts: 7}, process: Process{PID: 9, Start: 2}, change: kills(8)},
 		{after: 3 * time.Minute, stats: Stats{Timeouts: 8}, process: Process{PID: 9, Start: 2}, change: kills(10)},
+		{after: 4 * time.Minute, stats: Stats{Timeouts: 8}, process: Process{PID: 10, Start: 2}, change: kills(10)},
 	})
-	if report.Timeouts != 3 || report.Restarts != 1 || report.Kills != 3 {
+	if report.Timeouts != 3 || report.Restarts != 2 || report.Kills != 3 {
 		t.Errorf("got %d timeouts, %d restarts, %d kills", report.Timeouts, report.Restarts, report.Kills)
 	}
 }

@@ -32,7 +32,7 @@ func TestAReadingThatHangsHidesNothing(t *testing.T) {
 			synctest.Wait()
 		}
 		status := watcher.Status()
-		if reads != 2 || status.Read != 1 || status.Skipped != 3 || status.Started.IsZero() || status.Report.Mounts != 1 {
+		if reads != 2 || status.Read != 1 || status.Skipped != 3 || status.Started.IsZero() || !status.Known || status.Report.Mounts != 1 {
 			t.Errorf("%d readings, status %+v", reads, status)
 		}
 		close(hang)
