@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/nodeimages"
@@ -31,6 +37,35 @@ func TestTheProofRunsKubernetesTests(t *testing.T) {
 		}
 	}
 	a.nothingLeft(t)
+	t.Run("until Ctrl-C", func(t *testing.T) {
+		command := a.prove(t.TempDir(), "-steps", "install,share,tests", "-tests", certifyCommand(t))
+		var output bytes.Buffer
+		command.Stdout, command.Stderr = &output, &output
+		env.Must(t, command.Start())
+		env.Must(t, env.AwaitFor(t.Context(), 3*time.Minute, "a test has begun", func() error {
+			return a.testNamespaces(t.Context(), 1)
+		}))
+		env.Must(t, command.Process.Signal(os.Interrupt))
+		err := command.Wait()
+		t.Logf("%v\n%s", err, output.String())
+		if err == nil {
+			t.Error("the proof has come to its end before the signal: this shows nothing")
+		}
+		env.Must(t, a.testNamespaces(t.Context(), 0))
+		a.nothingLeft(t)
+	})
+}
+
+// testNamespaces returns an error unless the cluster has as many namespaces of Kubernetes' tests. The tests label each with their run.
+func (a *account) testNamespaces(ctx context.Context, want int) error {
+	found := &corev1.NamespaceList{}
+	if err := a.cluster.Client.List(ctx, found, client.HasLabels{"e2e-run"}); err != nil {
+		return err
+	}
+	if len(found.Items) != want {
+		return fmt.Errorf("the cluster has %d namespaces of the tests, want %d", len(found.Items), want)
+	}
+	return nil
 }
 
 // testImages are the images of the tests' pods.
