@@ -91,15 +91,25 @@ func (p *proof) installation() []string {
 	return args
 }
 
-// plan reads what "oc storage install efs" would apply.
+// plan reads what "oc storage install efs" would apply. If the plugin refuses, its reasons precede the objects, and the last lines lack them.
 func (p *proof) plan(ctx context.Context) (install.Plan, error) {
 	var plan install.Plan
 	text, err := p.oc(ctx, append(p.installation(), "--dry-run", "-o", "json")...)
-	if err != nil {
-		return plan, err
+	unread := json.Unmarshal([]byte(text), &plan)
+	var lacks []string
+	for _, one := range plan.Checks {
+		if one.State == "missing" {
+			lacks = append(lacks, one.Name+": "+one.Text)
+		}
 	}
-	if err := json.Unmarshal([]byte(text), &plan); err != nil {
-		return plan, fmt.Errorf("oc storage install efs --dry-run: %w", err)
+	switch {
+	case err != nil && len(lacks) > 0:
+		return plan, fmt.Errorf("oc storage install efs refuses: %s (ROLEARN= of make prove is --role-arn, and NODE_ROLEARN= is --node-role-arn)",
+			strings.Join(lacks, "; "))
+	case err != nil:
+		return plan, err
+	case unread != nil:
+		return plan, fmt.Errorf("oc storage install efs --dry-run: %w", unread)
 	}
 	return plan, nil
 }

@@ -163,6 +163,7 @@ func catalogs() (map[string]fakeolm.CSV, error) {
 	if found[image], err = fakeolm.ReadBundle(files); err != nil {
 		return nil, err
 	}
+	found[publishedImage] = found[image]
 	if files, err = olm.Generate(repository, older, olm.Packages()[0]); err != nil {
 		return nil, err
 	}
