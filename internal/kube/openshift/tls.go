@@ -85,8 +85,8 @@ func from(profile *configv1.TLSSecurityProfile) (TLSProfile, string) {
 			"only: add a cipher, such as ECDHE-RSA-AES128-GCM-SHA256, or set minTLSVersion to VersionTLS13"
 	}
 	if minimum := string(profile.Custom.MinTLSVersion); minimum != "" && versions()[minimum] == 0 {
-		return translated, fmt.Sprintf("the custom TLS security profile in APIServer/cluster has minTLSVersion %q, which is unknown, so servers accept TLS 1.3 "+
-			"only: upgrade the operator, or choose VersionTLS10, VersionTLS11, VersionTLS12 or VersionTLS13", minimum)
+		return translated, fmt.Sprintf("the custom TLS security profile in APIServer/cluster has minTLSVersion %q, which is unknown, so "+
+			"servers accept TLS 1.3 only: upgrade the operator, or choose VersionTLS10, VersionTLS11, VersionTLS12 or VersionTLS13", minimum)
 	}
 	if len(unknown) > 0 {
 		return translated, fmt.Sprintf("the custom TLS security profile in APIServer/cluster names unsupported ciphers, which are left out: "+
