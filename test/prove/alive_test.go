@@ -36,7 +36,7 @@ func killedRun(t *testing.T) *contested {
 	return &contested{remembered: cluster, at: &at, before: func(string) {}}
 }
 
-// run is one that uses the cluster.
+// run returns a run of the proof that uses the cluster.
 func (c *contested) run(id string) *proof {
 	p := c.opened()
 	p.id, p.command, p.beat, p.patience = id, c.command, 25*time.Millisecond, time.Minute

@@ -21,14 +21,7 @@ import (
 
 // The command of the guide runs Kubernetes' storage tests on a file system of the proof: two tests here, because all of them take an hour.
 func TestTheProofRunsKubernetesTests(t *testing.T) {
-	env.OnlySoak(t)
-	missing, err := env.RealNodesMissing(t.Context())
-	env.Must(t, err)
-	if missing != "" {
-		t.Skip(missing)
-	}
-	a := open(t, "--topology", "SingleReplica", "--real-nodes", "1")
-	env.Must(t, a.loadImages(t.Context(), t.TempDir(), testImages(t)))
+	a := onRealNode(t, testImages)
 	report := a.run(t, "-steps", "install,share,tests", "-tests", certifyCommand(t))
 	t.Log(report)
 	for _, want := range []string{"| Tests | passed |", ": 2 tests passed, 0 failed, and 0 do not apply. |", "| Removal of the rest | passed |"} {

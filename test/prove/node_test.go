@@ -19,14 +19,7 @@ import (
 // On a real node all steps are taken. The repository's test driver stands in for the EFS driver: it keeps what pods write, and asks no AWS. It has a volume
 // for each access point that a SharedVolume names.
 func TestTheProofUsesVolumesOnARealNode(t *testing.T) {
-	env.OnlySoak(t)
-	missing, err := env.RealNodesMissing(t.Context())
-	env.Must(t, err)
-	if missing != "" {
-		t.Skip(missing)
-	}
-	a := open(t, "--topology", "SingleReplica", "--real-nodes", "1")
-	env.Must(t, a.loadImages(t.Context(), t.TempDir()))
+	a := onRealNode(t)
 	report := a.run(t, "-older", olderImage, "-image", env.WriterImage,
 		"-tests", "oc get pods -n csi-operators-prove -o name")
 	t.Log(report)
@@ -39,6 +32,24 @@ func TestTheProofUsesVolumesOnARealNode(t *testing.T) {
 		}
 	}
 	a.nothingLeft(t)
+}
+
+// onRealNode is the account of a cluster with one real node, which has the images of loadImages and further ones. Only make soak starts it.
+func onRealNode(t *testing.T, further ...func(*testing.T) nodeimages.Images) *account {
+	t.Helper()
+	env.OnlySoak(t)
+	missing, err := env.RealNodesMissing(t.Context())
+	env.Must(t, err)
+	if missing != "" {
+		t.Skip(missing)
+	}
+	a := open(t, "--topology", "SingleReplica", "--real-nodes", "1")
+	var images []nodeimages.Images
+	for _, some := range further {
+		images = append(images, some(t))
+	}
+	env.Must(t, a.loadImages(t.Context(), t.TempDir(), images...))
+	return a
 }
 
 // loadImages gives the node the images of both releases, and of the driver that keeps what pods write.

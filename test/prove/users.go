@@ -61,7 +61,7 @@ func (p *proof) awaitUsers(ctx context.Context, find func() (*users, error)) ([]
 	return found.all(), nil
 }
 
-// volumes has the PersistentVolumes of a cluster, and the UIDs of the PVCs of others that nobody has deleted.
+// volumes has the PersistentVolumes of a cluster, and the UIDs of the PVCs of others without a deletionTimestamp.
 type volumes struct {
 	corev1.PersistentVolumeList
 	live map[types.UID]bool

@@ -17,7 +17,7 @@ func bound() corev1.PersistentVolume {
 	return one
 }
 
-// What the tests of TESTS= have deleted is gone some time after they have ended. What nobody has deleted is in use.
+// The tests of TESTS= delete volumes, and end before the volumes are gone. All other volumes are in use.
 func TestTheCleanUpWaitsForVolumesThatAreBeingDeleted(t *testing.T) {
 	released, retained, failed, terminating, held := bound(), bound(), bound(), bound(), bound()
 	released.Status.Phase, retained.Status.Phase, failed.Status.Phase = corev1.VolumeReleased, corev1.VolumeReleased, corev1.VolumeFailed

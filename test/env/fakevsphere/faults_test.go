@@ -21,7 +21,7 @@ func (c *clients) now(ctx context.Context) error {
 	return err
 }
 
-// giveUp ends a request that the vCenter has got: one that ends earlier would not count.
+// giveUp waits until the vCenter has got a request, and ends it then. The vCenter does not count a request that ends earlier.
 func giveUp(ctx context.Context, end context.CancelFunc, arrived func() bool) {
 	defer end()
 	_ = env.Await(ctx, "the request", func() error {
