@@ -64,10 +64,13 @@ fingerprint() {
   } | digest
 }
 
+# stale prints the number of packages that are yet to be compiled. This takes a second.
+stale() { (cd "$module" && go list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$@" "$package" | wc -l | tr -d ' '); }
+
 # report shows the progress of the build, in place on a terminal and otherwise every few seconds. It reads the output of
-# go build: one line for each package, and errors.
+# go build: one line for each package that is compiled, and errors.
 report() {
-  local total=$1 count=0 line shown=$SECONDS clear=''
+  local total=0 count=0 line shown=$SECONDS clear=''
   if [ -t 2 ]; then clear=$'\r\033[K'; fi
   while IFS= read -r line; do
     case $line in
@@ -76,8 +79,12 @@ report() {
       continue
       ;;
     esac
+    # Go has begun with this package, so it still counts as stale. Others of the first packages may be compiled already: the total lacks a few then.
+    if [ "$count" -eq 0 ]; then total=$(stale "$@"); fi
     count=$((count + 1))
-    if [ "$count" -ge "$total" ]; then
+    if [ "$count" -gt "$total" ]; then
+      continue
+    elif [ "$count" -eq "$total" ]; then
       # The program's own package comes last. A single one takes no time that is worth a line.
       if [ "$total" -gt 1 ]; then printf '%sbuilding %s: %d of %d packages, linking\n' "$clear" "$name$place" "$count" "$total" >&2; fi
     elif [ -n "$clear" ]; then
@@ -94,13 +101,7 @@ if [ -x "$output" ] && [ -f "$record" ] && [ "$(cat "$record")" = "$current" ]; 
   exit 0
 fi
 
-# The number of packages to compile; this takes a second.
-total=$(cd "$module" && go list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$@" "$package" | wc -l | tr -d ' ')
-if [ "$total" -le 1 ]; then
-  printf 'building %s: linking\n' "$name$place" >&2
-else
-  printf 'building %s: 0 of %d packages\n' "$name$place" "$total" >&2
-fi
+printf 'building %s: compiling and linking\n' "$name$place" >&2
 
 # link writes the program. "go build" always links it; "go run" uses a cached program, and passes it to cp.
 link() {
@@ -113,7 +114,7 @@ link() {
 
 # With pipefail, the exit code is that of go.
 status=0
-(cd "$module" && link "$@") 2>&1 | report "$total" || status=$?
+(cd "$module" && link "$@") 2>&1 | report "$@" || status=$?
 if [ "$status" -ne 0 ]; then
   printf 'building %s failed\n' "$name" >&2
   exit "$status"
