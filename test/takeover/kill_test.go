@@ -3,9 +3,11 @@ package takeover
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -13,17 +15,24 @@ import (
 )
 
 // The operator is killed without notice at random requests, again and again, and each time another one goes on. Some requests have
-// reached the API server by then, some have not. In the end everything is as if nobody had been killed.
-func TestAMigrationOutlivesKills(t *testing.T) {
-	outlive(t, env.Rounds(t), nil)
+// reached the API server by then, some have not. In the end everything is as if nobody had been killed, and as if nothing had been damaged.
+func TestAMigrationOutlivesKillsAndDamage(t *testing.T) {
+	var damages [][]damage
+	for _, tc := range leftovers() {
+		if !tc.soak && len(tc.damages) > 0 {
+			damages = append(damages, tc.damages)
+		}
+	}
+	outlive(t, env.Rounds(t)*4/5, nil, damages)
 }
 
 func TestAMigrationFromOpenShiftOutlivesKills(t *testing.T) {
 	env.OnlySoak(t)
-	outlive(t, env.Rounds(t)*2/5, predecessors.OpenShift("openshift-operators"))
+	outlive(t, env.Rounds(t)*2/5, predecessors.OpenShift("openshift-operators"), [][]damage{nil})
 }
 
-func outlive(t *testing.T, kills int, driver []client.Object) {
+// outlive migrates from each damaged driver, and from the first again until there were enough kills, an equal share in each migration.
+func outlive(t *testing.T, kills int, driver []client.Object, damages [][]damage) {
 	t.Helper()
 	const nodes = few
 	s := before(t, nodes, "openshift-operators", driver...)
@@ -40,7 +49,7 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 	operator := work(t)
 	env.Eventually(t, "the operator works", operator.Started)
 	through.Set(nil)
-	app, stop := s.begin(t, nodes, driver)
+	app, stop := s.begin(t, nodes, driver, nil)
 	env.Eventually(t, "the migration waits", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
 	s.acceptRemount(t)
 	env.Eventually(t, "the driver taken over", func() error { return s.through(t, nodes) })
@@ -53,8 +62,10 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 	s.clear(t)
 	t.Logf("undisturbed, a migration takes %d requests", cost)
 
-	for killed := 0; killed < kills; {
-		app, stop := s.begin(t, nodes, driver)
+	killed := 0
+	for round := 0; killed < kills || round < len(damages); round++ {
+		share := min(kills, (round+1)*kills/len(damages))
+		app, stop := s.begin(t, nodes, driver, damages[round%len(damages)])
 		kept, err := s.uids(t.Context(), s.adopted(driver)...)
 		env.Must(t, err)
 		accepted := false
@@ -62,7 +73,7 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 		for finished := false; !finished; {
 			// A third, so that an early kill and a late one fall into the same migration.
 			n, arrives := 1+random.IntN(cost/3+1), random.IntN(2) == 1
-			if killed == kills {
+			if killed >= share {
 				n = -1
 			}
 			died = through.KillAt(env.IsWork, n, arrives, operator.Kill)
@@ -100,6 +111,8 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 		same(t, "the end state", want, got)
 		now, err := s.uids(t.Context(), s.adopted(driver)...)
 		env.Must(t, err)
+		maps.DeleteFunc(now, func(name string, _ types.UID) bool { return kept[name] == "" })
+		maps.DeleteFunc(kept, func(_ string, uid types.UID) bool { return uid == "" })
 		same(t, "the identity of what is adopted", kept, now)
 		after, err := s.data(t.Context())
 		env.Must(t, err)
@@ -113,10 +126,13 @@ func outlive(t *testing.T, kills int, driver []client.Object) {
 	}
 }
 
-// begin puts the old driver back, with an application that uses it, and asks for the migration.
-func (s *scene) begin(t *testing.T, nodes int, driver []client.Object) (app *corev1.Pod, stop func()) {
+// begin puts the old driver back, damages it, runs an application that uses it, and asks for the migration.
+func (s *scene) begin(t *testing.T, nodes int, driver []client.Object, damages []damage) (app *corev1.Pod, stop func()) {
 	t.Helper()
 	s.putDriver(t, driver)
+	for _, damage := range damages {
+		damage(t, s)
+	}
 	app = s.application(t, "shop", "web", s.workers[0])
 	stop = s.watch(t, nodes)
 	s.create(t, nil)

@@ -14,14 +14,17 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
+// damage changes or removes something of the old driver.
+type damage func(*testing.T, *scene)
+
 // leftover is a state in which a cluster may be when the old operator is gone. Each kind of damage is in one of them: a migration takes
 // 3 s of processor.
 type leftover struct {
 	name    string
-	damages []func(*testing.T, *scene)
+	damages []damage
 	// left are objects that no operator may remove.
 	left []client.Object
-	// soak says that only make soak has it.
+	// soak says that only make soak has it. The others are what TestAMigrationOutlivesKillsAndDamage begins with.
 	soak bool
 }
 
@@ -30,19 +33,19 @@ func leftovers() []leftover {
 		{name: "nothing is damaged"},
 		{
 			name: "operator scaled to 0, DaemonSet without label and owner, no CSIDriver, no StorageClass",
-			damages: []func(*testing.T, *scene){
+			damages: []damage{
 				operatorScaledDown, changed(ownDaemonSet, `{"metadata":{"labels":{"`+env.CommunityLabel+`":null},"ownerReferences":null}}`),
 				removed(csiDriver()), removed(storageClass()),
 			},
 		},
 		{
 			name:    "operator half removed, DaemonSet with another container, no ServiceAccount, class of an administrator",
-			damages: []func(*testing.T, *scene){operatorHalfRemoved, anotherContainer, accountRemoved, administratorsOwn},
+			damages: []damage{operatorHalfRemoved, anotherContainer, accountRemoved, administratorsOwn},
 			left:    []client.Object{storageClass()}, soak: true,
 		},
 		{
 			name: "operator removed, DaemonSet that is changed, constraints without the label",
-			damages: []func(*testing.T, *scene){
+			damages: []damage{
 				operatorRemoved, changed(ownDaemonSet, `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},`+
 					`"minReadySeconds":5,"revisionHistoryLimit":2},"metadata":{"annotations":{"example.com/note":"ours"}}}`),
 				changed(func(*scene) client.Object { return constraints() },
@@ -50,24 +53,24 @@ func leftovers() []leftover {
 			},
 			left: []client.Object{constraints()}, soak: true,
 		},
-		{name: "no DaemonSet, only its pods", damages: []func(*testing.T, *scene){orphaned}},
+		{name: "no DaemonSet, only its pods", damages: []damage{orphaned}},
 		{
 			name: "only the DaemonSet", soak: true,
-			damages: []func(*testing.T, *scene){accountRemoved, removed(constraints()), removed(csiDriver()), removed(storageClass())},
+			damages: []damage{accountRemoved, removed(constraints()), removed(csiDriver()), removed(storageClass())},
 		},
 	}
 }
 
 func ownDaemonSet(s *scene) client.Object { return s.daemonSet() }
 
-func changed(object func(*scene) client.Object, fields string) func(*testing.T, *scene) {
+func changed(object func(*scene) client.Object, fields string) damage {
 	return func(t *testing.T, s *scene) {
 		t.Helper()
 		env.Must(t, s.Client.Patch(t.Context(), object(s), env.Merge(fields)))
 	}
 }
 
-func removed(object client.Object) func(*testing.T, *scene) {
+func removed(object client.Object) damage {
 	return func(t *testing.T, s *scene) {
 		t.Helper()
 		env.Must(t, s.Client.Delete(t.Context(), object))
@@ -110,6 +113,7 @@ func orphaned(t *testing.T, s *scene) {
 
 // Whatever is damaged, a cluster comes out as any other.
 func TestDamagedLeftoversEndAsAllOthers(t *testing.T) {
+	env.OnlySoak(t)
 	s := open(t, few, "openshift-operators")
 	s.sampler = newSampler(1)
 	operator := s.operate(t)
@@ -117,9 +121,6 @@ func TestDamagedLeftoversEndAsAllOthers(t *testing.T) {
 	var want map[string]map[string]any
 	for _, tc := range leftovers() {
 		passed := t.Run(tc.name, func(t *testing.T) {
-			if tc.soak {
-				env.OnlySoak(t)
-			}
 			s.putDriver(t, nil)
 			for _, damage := range tc.damages {
 				damage(t, s)

@@ -23,10 +23,7 @@ func TestOpenShiftsDriverIsMigrated(t *testing.T) {
 	env.OnlySoak(t)
 	s := before(t, many, env.OperatorNamespace, append(predecessors.OpenShift(env.OperatorNamespace), administratorsClass())...)
 	s.openShiftCR(t)
-	apps := []*corev1.Pod{
-		s.application(t, "shop", "web-0", s.workers[1]), s.application(t, "lab", "model-0", s.workers[8]),
-		s.application(t, "shop", "web-1", s.workers[11]), s.application(t, "lab", "model-1", s.workers[15]),
-	}
+	apps := s.applications(t)
 	data, err := s.data(t.Context())
 	env.Must(t, err)
 	kept, err := s.uids(t.Context(), append(s.adoptedOfOpenShift(), storageClass())...)

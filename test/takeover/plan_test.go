@@ -10,14 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/migration"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// What the plan of the plugin says is what the operator then does, no more and no less; and it says the same from a folder.
-func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
-	s := before(t, few, "openshift-operators")
-	app := s.application(t, "shop", "web", s.workers[1])
+// plans is the plan for a cluster with these applications, and the place in the audit log before the request for it. Without an API server, from a
+// folder, it is the same.
+func (s *scene) plans(t *testing.T, apps []*corev1.Pod) (env.Mark, migration.Plan) {
+	t.Helper()
 	mark, err := s.Audit.Now()
 	env.Must(t, err)
 	plan := s.dryRun(t, "--kubeconfig", s.Kubeconfig())
@@ -30,19 +32,22 @@ func TestTheDryRunListsWhatTheRealRunDoes(t *testing.T) {
 	if plan.Namespace != s.namespace || plan.Blocker != "" || plan.AtOnce != 1 {
 		t.Errorf("namespace %s, %d at once, %s", plan.Namespace, plan.AtOnce, plan.Blocker)
 	}
+	used := map[string]string{}
+	for _, app := range apps {
+		used[app.Spec.NodeName] = app.Namespace + "/" + app.Name
+	}
 	for _, node := range plan.Nodes {
-		waits := node.Node == s.workers[1]
-		if node.Waits != waits || (waits && !slices.Equal(node.UsedBy, []string{"shop/web"})) {
+		if by := used[node.Node]; node.Waits != (by != "") || (by != "" && !slices.Equal(node.UsedBy, []string{by})) {
 			t.Errorf("node %s waits is %v, used by %v", node.Node, node.Waits, node.UsedBy)
 		}
 	}
+	return mark, plan
+}
 
-	s.operate(t)
-	s.create(t, nil)
-	s.stop(t, app)
-	env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), few) })
-	env.Eventually(t, "the rest of the old driver gone", func() error { return s.communityGone(t.Context()) })
-	requests, err = s.Audit.Since(mark, env.OperatorUserIn(s.namespace))
+// didAsPlanned checks that the operator has done what a plan says, and nothing else.
+func (s *scene) didAsPlanned(t *testing.T, mark env.Mark, plan migration.Plan) {
+	t.Helper()
+	requests, err := s.Audit.Since(mark, env.OperatorUserIn(s.namespace))
 	env.Must(t, err)
 	done, pods := did(requests)
 	same(t, "what was done with each object", planned(plan), done)

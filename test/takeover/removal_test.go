@@ -14,41 +14,37 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
-// Deleting the ClusterCSIDriver in the middle of a migration removes the driver, with all pods that are left of it, but
+// TestAFailedMigrationCanBeRolledBackAndRemoved removes the community's driver in the same way.
+func TestADriverOfOpenShiftThatIsHalfMigratedCanBeRemoved(t *testing.T) {
+	env.OnlySoak(t)
+	s := before(t, few, "openshift-operators", predecessors.OpenShift("openshift-operators")...)
+	s.removedHalfWay(t, s.application(t, "shop", "web", s.workers[0]))
+}
+
+// removedHalfWay deletes the ClusterCSIDriver in the middle of a migration. That removes the driver, with all pods that are left of it, but
 // not as long as a pod uses a volume.
-func TestADriverThatIsHalfMigratedCanBeRemoved(t *testing.T) {
-	t.Parallel()
-	for name, driver := range map[string][]client.Object{
-		"the community's": nil, "OpenShift's": predecessors.OpenShift("openshift-operators"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			if driver != nil {
-				env.OnlySoak(t)
-			}
-			s := before(t, few, "openshift-operators", driver...)
-			app := s.application(t, "shop", "web", s.workers[0])
-			s.sampler = newSampler(-1, projects()...)
-			s.operate(t)
-			s.create(t, nil)
-			env.Eventually(t, "half of it done", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
-			env.Must(t, s.Client.Delete(t.Context(), env.EFS("")))
-			env.Eventually(t, "it waits for the pod", func() error { return s.reports(t.Context(), "VolumesInUse", "shop/web") })
-			env.Must(t, s.holdsOnly(t.Context(), app.Spec.NodeName))
-			s.stop(t, app)
-			env.Eventually(t, "ClusterCSIDriver gone", func() error { return s.Gone(t.Context(), env.EFS("")) })
-			// With the last finalizer everything has gone: nobody would look for it any more.
-			env.Must(t, errors.Join(s.Gone(t.Context(), s.account()), s.Gone(t.Context(), constraints()), s.Gone(t.Context(), commonBinding())))
-			env.Eventually(t, "nothing left that runs the driver", func() error {
-				pods, daemonSets, revisions := &corev1.PodList{}, &appsv1.DaemonSetList{}, &appsv1.ControllerRevisionList{}
-				in := client.InNamespace(s.namespace)
-				err := errors.Join(s.Client.List(t.Context(), pods, in), s.Client.List(t.Context(), daemonSets, in), s.Client.List(t.Context(), revisions, in))
-				if count := len(pods.Items) + len(daemonSets.Items) + len(revisions.Items); err == nil && count > 0 {
-					err = fmt.Errorf("%d pods, %d DaemonSets and %d revisions", len(pods.Items), len(daemonSets.Items), len(revisions.Items))
-				}
-				return err
-			})
-		})
-	}
+func (s *scene) removedHalfWay(t *testing.T, app *corev1.Pod) {
+	t.Helper()
+	s.sampler = newSampler(-1, projects()...)
+	s.operate(t)
+	s.create(t, nil)
+	env.Eventually(t, "half of it done", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
+	env.Must(t, s.Client.Delete(t.Context(), env.EFS("")))
+	env.Eventually(t, "it waits for the pod", func() error { return s.reports(t.Context(), "VolumesInUse", app.Namespace+"/"+app.Name) })
+	env.Must(t, s.holdsOnly(t.Context(), app.Spec.NodeName))
+	s.stop(t, app)
+	env.Eventually(t, "ClusterCSIDriver gone", func() error { return s.Gone(t.Context(), env.EFS("")) })
+	// With the last finalizer everything has gone: nobody would look for it any more.
+	env.Must(t, errors.Join(s.Gone(t.Context(), s.account()), s.Gone(t.Context(), constraints()), s.Gone(t.Context(), commonBinding())))
+	env.Eventually(t, "nothing left that runs the driver", func() error {
+		pods, daemonSets, revisions := &corev1.PodList{}, &appsv1.DaemonSetList{}, &appsv1.ControllerRevisionList{}
+		in := client.InNamespace(s.namespace)
+		err := errors.Join(s.Client.List(t.Context(), pods, in), s.Client.List(t.Context(), daemonSets, in), s.Client.List(t.Context(), revisions, in))
+		if count := len(pods.Items) + len(daemonSets.Items) + len(revisions.Items); err == nil && count > 0 {
+			err = fmt.Errorf("%d pods, %d DaemonSets and %d revisions", len(pods.Items), len(daemonSets.Items), len(revisions.Items))
+		}
+		return err
+	})
 }
 
 // Unmanaged means that nothing is touched, and so nothing is migrated. The status says what the predecessor runs.

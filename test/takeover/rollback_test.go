@@ -12,7 +12,6 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -22,15 +21,15 @@ import (
 )
 
 // The steps of the guide for a migration that has failed: stop this operator, let go of the ClusterCSIDriver, and start the old operator,
-// which puts its objects back. Nobody who uses a volume notices.
-func TestAFailedMigrationCanBeRolledBack(t *testing.T) {
+// which puts its objects back. Nobody who uses a volume notices. The second try is removed half-way.
+func TestAFailedMigrationCanBeRolledBackAndRemoved(t *testing.T) {
 	s := before(t, few, "openshift-operators")
 	apps := []*corev1.Pod{s.application(t, "shop", "web", s.workers[0]), s.application(t, "lab", "model", s.workers[1])}
 	data, err := s.data(t.Context())
 	env.Must(t, err)
 	kept, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
 	env.Must(t, err)
-	s.watch(t, few)
+	stop := s.watch(t, few)
 	operator := s.operate(t)
 	s.create(t, nil)
 	env.Eventually(t, "half of it done", func() error {
@@ -66,15 +65,12 @@ func TestAFailedMigrationCanBeRolledBack(t *testing.T) {
 		}
 	}
 
-	// The second try goes all the way.
 	for _, object := range predecessors.CommunityOperator(s.namespace) {
 		env.Must(t, s.Client.Delete(t.Context(), object))
 	}
-	s.sampler.Counted(1)
-	s.operate(t)
-	s.sampler.Accept(true)
-	s.create(t, map[string]string{accepted: "true"})
-	env.Eventually(t, "the driver taken over", func() error { return errors.Join(s.handedOver(t.Context(), few), s.communityGone(t.Context())) })
+	stop()
+	s.stop(t, apps[1])
+	s.removedHalfWay(t, apps[0])
 }
 
 // deleteOurs deletes what the old operator does not know, with the commands of the guide.
@@ -94,30 +90,6 @@ func (s *scene) deleteOurs(t *testing.T) {
 	for i := range owned {
 		if kind := owned[i].GetKind(); kind != "DaemonSet" && kind != "CSIDriver" && kind != "StorageClass" {
 			t.Errorf("%s %s is left", kind, owned[i].GetName())
-		}
-	}
-}
-
-// A cluster may have no credentials for the driver, or nobody who mints them. Nodes need none for static volumes.
-func TestMissingCredentialsHoldUpNoNode(t *testing.T) {
-	s := open(t, few, "openshift-operators")
-	mode := &operatorv1.CloudCredential{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	env.Must(t, s.Client.Patch(t.Context(), mode, env.Merge(`{"spec":{"credentialsMode":"Manual"}}`)))
-	s.install(t)
-	app := s.application(t, "shop", "web", s.workers[0])
-	s.watch(t, few)
-	s.operate(t)
-	s.create(t, nil)
-	env.Eventually(t, "free nodes taken over", func() error { return s.holdsOnly(t.Context(), app.Spec.NodeName) })
-	s.stop(t, app)
-	env.Eventually(t, "all nodes taken over, and the rest of the old driver gone", func() error {
-		return errors.Join(s.holdsOnly(t.Context()), s.runs(t.Context(), s.daemonSet()), s.communityGone(t.Context()))
-	})
-	secrets := &corev1.SecretList{}
-	env.Must(t, s.Client.List(t.Context(), secrets, client.InNamespace(s.namespace)))
-	for i := range secrets.Items {
-		if name := secrets.Items[i].Name; name == "aws-efs-cloud-credentials" || name == "node-aws-efs-cloud-credentials" {
-			t.Errorf("there is Secret %s: this test no longer shows what it is about", name)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // The workflow that the enhancement promised: the new operator finds what the old one has left, waits for the ClusterCSIDriver, and
-// takes over node by node, while the applications go on.
+// takes over node by node, while the applications go on. What the plan of the plugin says is what the operator then does, no more and no less.
 func TestACommunityClusterIsMigrated(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []string{"openshift-operators", "storage-operators"} {
@@ -28,13 +28,12 @@ func TestACommunityClusterIsMigrated(t *testing.T) {
 			}
 			s := before(t, many, namespace)
 			csv := s.oldPackage(t)
-			apps := []*corev1.Pod{
-				s.application(t, "shop", "web-0", s.workers[1]), s.application(t, "lab", "model-0", s.workers[8]),
-				s.application(t, "shop", "web-1", s.workers[11]), s.application(t, "lab", "model-1", s.workers[15]),
-			}
+			apps := s.applications(t)
 			// Neither one that has ended nor one without a volume of the driver uses the driver.
-			s.finish(t, s.application(t, "shop", "import", s.workers[3]))
-			s.bystander(t, s.workers[4])
+			free := s.workers[len(apps)]
+			s.finish(t, s.application(t, "shop", "import", free))
+			s.bystander(t, free)
+			mark, plan := s.plans(t, apps)
 			data, err := s.data(t.Context())
 			env.Must(t, err)
 			kept, err := s.uids(t.Context(), s.daemonSet(), csiDriver(), storageClass())
@@ -49,6 +48,7 @@ func TestACommunityClusterIsMigrated(t *testing.T) {
 			s.acceptRemount(t)
 			env.Eventually(t, "the driver taken over", func() error { return s.handedOver(t.Context(), many) })
 			env.Eventually(t, "the rest of the old driver gone", func() error { return s.communityGone(t.Context()) })
+			s.didAsPlanned(t, mark, plan)
 
 			after, err := s.data(t.Context())
 			env.Must(t, err)
@@ -62,6 +62,15 @@ func TestACommunityClusterIsMigrated(t *testing.T) {
 			s.uninstallOldPackage(t, csv)
 			s.deleteCRD(t)
 		})
+	}
+}
+
+// applications are four, each on a node of its own.
+func (s *scene) applications(t *testing.T) []*corev1.Pod {
+	t.Helper()
+	return []*corev1.Pod{
+		s.application(t, "shop", "web-0", s.workers[0]), s.application(t, "lab", "model-0", s.workers[1]),
+		s.application(t, "shop", "web-1", s.workers[2]), s.application(t, "lab", "model-1", s.workers[3]),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 func TestTheSamplerSeesWhatHappensInACluster(t *testing.T) {
 	s := before(t, few, "openshift-operators")
 	app := s.application(t, "shop", "web", s.workers[0])
+	t.Run("objects of etcd are those of the API server", s.storesWhatItLists)
 	old, err := s.oldPods(t.Context())
 	env.Must(t, err)
 	sampler := newSampler(1, projects()...)
