@@ -9,10 +9,12 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-func (s *scene) kills(t *testing.T) {
+// disturbances takes the API server away from the operator in the middle of a roll-out, and then kills the operator at random requests.
+func (s *scene) disturbances(t *testing.T) {
 	random := env.Dice(t)
 	r := s.record(t)
 	s.change(t)
+	s.outage(t, r)
 	for kill := range env.Rounds(t) / 2 {
 		died := s.through.KillAt(env.IsWork, 1+random.IntN(25), random.IntN(2) == 1, s.operator.Kill)
 		done := false
@@ -32,16 +34,16 @@ func (s *scene) kills(t *testing.T) {
 	s.through.Set(nil)
 	env.Eventually(t, "the roll-out ends", s.settled)
 	r.check(t)
-	if got := r.replaced(); got != count {
+	if got := r.replaced(); got != s.count {
 		t.Errorf("%d pods were replaced, want each once", got)
 	}
 }
 
-func (s *scene) outage(t *testing.T) {
-	r := s.record(t)
-	s.change(t)
+// outage refuses all requests of the operator for a while, when some pods are replaced.
+func (s *scene) outage(t *testing.T, r *recorder) {
+	t.Helper()
 	env.Eventually(t, "some are replaced", func() error {
-		if r.replaced() < 10 {
+		if r.replaced() < s.count/3 {
 			return fmt.Errorf("%d", r.replaced())
 		}
 		return nil
@@ -61,9 +63,4 @@ func (s *scene) outage(t *testing.T) {
 		return nil
 	})
 	s.through.Set(nil)
-	env.Eventually(t, "the roll-out ends", s.settled)
-	r.check(t)
-	if got := r.replaced(); got != count {
-		t.Errorf("%d pods were replaced, want each once", got)
-	}
 }

@@ -31,7 +31,7 @@ func (s *scene) newImages(t *testing.T) {
 		return s.Says(t.Context(), driverName, "AWSEFSDriverNodeServiceControllerDegraded", "True/ImagePullFailed", node, "livenessprobe:2.0.0", "no such image")
 	})
 	env.Eventually(t, "idle nodes have the new node pod", func() error {
-		if got := r.replaced(); got != count-used {
+		if got := r.replaced(); got != s.count-s.used {
 			return fmt.Errorf("%d pods were replaced", got)
 		}
 		return nil
@@ -52,15 +52,15 @@ func (s *scene) newImages(t *testing.T) {
 			t.Errorf("node %s, in use %t, lost its node pod with images pulled: %t", removal.node, removal.inUse, removal.pulled)
 		}
 	}
-	if disturbed := r.disturbed(); len(disturbed) != used || r.replaced() != count {
-		t.Errorf("nodes in use %v got a new node pod, want %d; %d pods were replaced", disturbed, used, r.replaced())
+	if disturbed := r.disturbed(); len(disturbed) != s.used || r.replaced() != s.count {
+		t.Errorf("nodes in use %v got a new node pod, want %d; %d pods were replaced", disturbed, s.used, r.replaced())
 	}
 	requests, err := s.Audit.Since(mark, env.OperatorUser)
 	env.Must(t, err)
 	writes := env.Filter(requests, func(r env.Request) bool { return r.IsWrite() && r.Object.Name == driver.ImagesOf(daemonSet) })
-	t.Logf("%d requests to pull images on %d nodes in use of %d: %s", len(writes), used, count, env.Describe(writes))
-	// Two operators, and a tenth of the nodes at a time: the first failed, then 2, 2 and 1. Each is made and deleted.
-	if len(writes) > 2*(2+used) {
+	t.Logf("%d requests to pull images on %d nodes in use of %d: %s", len(writes), s.used, s.count, env.Describe(writes))
+	// Two operators, and a node at a time, after the first one has failed. Each is made and deleted.
+	if len(writes) > 2*(2+s.used) {
 		t.Errorf("%d requests:\n%s", len(writes), env.Describe(writes))
 	}
 }

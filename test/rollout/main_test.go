@@ -1,5 +1,5 @@
-// Package rollout changes the node pods of EFS on a cluster of 20 nodes, while a recorder notes on which nodes they are replaced, in which order,
-// and how many nodes are without one.
+// Package rollout changes the node pods of EFS on a cluster of 10 nodes, and of 20 in make soak, while a recorder notes on which nodes they are
+// replaced, in which order, and how many nodes are without one.
 package rollout
 
 import (
@@ -23,9 +23,7 @@ import (
 const (
 	driverName = "efs.csi.aws.com"
 	daemonSet  = "efs-csi-node"
-	// count is how many nodes there are, used on how many of them pods use volumes, and bound how many may be without a plugin.
-	count, used, bound = 20, 5, 2
-	project            = "shop"
+	project    = "shop"
 )
 
 // scene is a cluster with the driver, and with applications on some nodes.
@@ -36,14 +34,20 @@ type scene struct {
 	// workers are all of them; applications are on the first ones.
 	workers []string
 	level   operatorv1.LogLevel
+	// count is how many nodes there are, used on how many of them pods use volumes, and bound how many may be without a plugin.
+	count, used, bound int
 }
 
 // open makes the cluster. The operator reaches it through a proxy.
 func open(t *testing.T) *scene {
 	t.Helper()
-	cluster, err := env.Start(t.Context(), "--nodes", fmt.Sprint(count))
+	s := &scene{level: operatorv1.Normal, count: 10, used: 3, bound: 1}
+	if env.IsSoak(t) {
+		s.count, s.used, s.bound = 20, 5, 2
+	}
+	cluster, err := env.Start(t.Context(), "--nodes", fmt.Sprint(s.count))
 	env.Must(t, err)
-	s := &scene{Scene: env.Scene{Cluster: cluster, T: t}, level: operatorv1.Normal}
+	s.Scene = env.Scene{Cluster: cluster, T: t}
 	t.Cleanup(func() {
 		if err := errors.Join(cluster.Audit.NoRefusals(0, env.OperatorUser), cluster.Stop(context.Background())); err != nil {
 			t.Error(err)
@@ -61,7 +65,7 @@ func open(t *testing.T) *scene {
 	env.Must(t, cluster.Client.Create(t.Context(), env.CR(driverName, operatorv1.Managed)))
 	s.Until("the driver runs", s.settled)
 	env.Must(t, errors.Join(cluster.Namespace(t.Context(), project), cluster.PutVolume(t.Context(), driverName, project, "data")))
-	for _, node := range s.workers[:used] {
+	for _, node := range s.workers[:s.used] {
 		s.application(t, "web-"+node, node)
 	}
 	return s

@@ -26,8 +26,10 @@ type recorder struct {
 	removals        []removal
 	most, mostInUse int
 	served, pulled  map[string]bool
-	stopped         chan struct{}
-	stream          watch.Interface
+	// bound is how many nodes may be without one.
+	bound   int
+	stopped chan struct{}
+	stream  watch.Interface
 }
 
 // removal is the deletion of a node pod. It was ready, or not, and on a node in use, or not.
@@ -43,7 +45,7 @@ type removal struct {
 // record follows the pods from now on.
 func (s *scene) record(t *testing.T) *recorder {
 	t.Helper()
-	r := &recorder{pods: map[types.UID]*corev1.Pod{}, served: map[string]bool{}, pulled: map[string]bool{}, stopped: make(chan struct{})}
+	r := &recorder{pods: map[types.UID]*corev1.Pod{}, served: map[string]bool{}, pulled: map[string]bool{}, bound: s.bound, stopped: make(chan struct{})}
 	pods := &corev1.PodList{}
 	env.Must(t, s.Client.List(t.Context(), pods))
 	for i := range pods.Items {
@@ -153,8 +155,8 @@ func (r *recorder) disturbed() []string {
 func (r *recorder) check(t *testing.T) {
 	t.Helper()
 	seen := r.seen()
-	if seen.most > bound || seen.mostInUse > 1 {
-		t.Errorf("%d nodes were without a plugin, %d in use; %d and 1 may be", seen.most, seen.mostInUse, bound)
+	if seen.most > r.bound || seen.mostInUse > 1 {
+		t.Errorf("%d nodes were without a plugin, %d in use; %d and 1 may be", seen.most, seen.mostInUse, r.bound)
 	}
 	inUse := false
 	for i, removal := range seen.removals {

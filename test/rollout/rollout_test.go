@@ -29,12 +29,12 @@ func TestNodePodsAreReplacedByWhoUsesVolumes(t *testing.T) {
 		{"Kubernetes' own roll-out, to compare", s.rollingUpdate},
 		{"pods become unready", s.pause},
 		{"nodes in use wait until they are drained", s.whenDrained},
-		{"a pod comes at the last moment", s.lateUser},
 		{"another change in the middle", s.secondChange},
-		{"the operator is killed", s.kills},
-		{"the API server is away", s.outage},
+		{"the API server is away, and the operator is killed", s.disturbances},
 		{"the canary fails", s.canaryFails},
 		{"an image is new", s.newImages},
+		// It leaves its nodes behind.
+		{"TestTheTaintOfEachNewNodeGoesAfterItsRegistration", s.newNodes},
 	} {
 		if !t.Run(each.name, each.run) {
 			return
@@ -47,6 +47,15 @@ func (s *scene) idleFirst(t *testing.T) {
 	env.Must(t, err)
 	r := s.record(t)
 	s.change(t)
+	env.Eventually(t, "the first pod is replaced", func() error {
+		if r.replaced() == 0 {
+			return errors.New("none")
+		}
+		return nil
+	})
+	// A pod comes at the last moment. Its node would be among the last idle ones.
+	node := s.workers[len(s.workers)-1]
+	app := s.application(t, "late", node)
 	env.Eventually(t, "the roll-out ends", s.settled)
 	env.Quiet(t, s.operator)
 	r.check(t)
@@ -54,20 +63,24 @@ func (s *scene) idleFirst(t *testing.T) {
 	env.Must(t, err)
 	requests = env.Filter(requests, func(r env.Request) bool { return !r.IsLease() })
 	t.Logf("%d requests for %d nodes; nodes in use disturbed: %d at a time, %d in all; at most %d nodes without a plugin",
-		len(requests), count, r.seen().mostInUse, len(r.disturbed()), r.seen().most)
-	if len(requests) > 4*count {
-		t.Errorf("%d requests for %d nodes:\n%s", len(requests), count, env.Describe(requests))
+		len(requests), s.count, r.seen().mostInUse, len(r.disturbed()), r.seen().most)
+	// Whatever the number of nodes, there are requests to apply the change, and for the status.
+	if most := max(60, 4*s.count); len(requests) > most {
+		t.Errorf("%d requests for %d nodes, want at most %d:\n%s", len(requests), s.count, most, env.Describe(requests))
 	}
-	if disturbed := r.disturbed(); len(disturbed) != used || r.replaced() != count {
-		t.Errorf("nodes in use %v were disturbed, want %d; %d pods were replaced", disturbed, used, r.replaced())
+	if disturbed := r.disturbed(); !slices.Contains(disturbed, node) || len(disturbed) != s.used+1 || r.replaced() != s.count {
+		t.Errorf("nodes in use %v were disturbed, want %d, %s among them; %d pods were replaced", disturbed, s.used+1, node, r.replaced())
 	}
+	s.Drop(app)
 	cr := env.CR(driverName, "")
 	for reason, text := range map[string]string{nodes.TryingCanary: "trying the new node pod on", "NodePodsReplaced": "all nodes have"} {
 		env.Eventually(t, "event "+reason, func() error { return s.HasEvent(t.Context(), cr, reason, text) })
 	}
 }
 
+// That a DaemonSet gets this strategy is in a golden file of the driver.
 func (s *scene) rollingUpdate(t *testing.T) {
+	env.OnlySoak(t)
 	s.policy(t, driver.RollingUpdate)
 	env.Eventually(t, "Kubernetes replaces pods", func() error {
 		if kind := s.daemonSet(t).Spec.UpdateStrategy.Type; kind != "RollingUpdate" {
@@ -87,7 +100,7 @@ func (s *scene) whenDrained(t *testing.T) {
 	s.policy(t, "Whendrained")
 	r := s.record(t)
 	s.change(t)
-	s.says(t, nodes.NodesInUse, fmt.Sprintf("%d of %d nodes", count-used, count), "wait until they are drained", s.workers[0]+" (shop/web-"+s.workers[0]+")")
+	s.says(t, nodes.NodesInUse, fmt.Sprintf("%d of %d nodes", s.count-s.used, s.count), "wait until they are drained", s.workers[0]+" (shop/web-"+s.workers[0]+")")
 	env.Eventually(t, "the typo is reported", func() error {
 		return s.Says(t.Context(), driverName, "ConfigObservationDegraded", "True/NotFollowed", `"Whendrained"`, string(driver.WhenDrained))
 	})
@@ -99,7 +112,7 @@ func (s *scene) whenDrained(t *testing.T) {
 		t.Errorf("nodes in use %v were disturbed", disturbed)
 	}
 	env.Quiet(t, s.operator)
-	if got := r.replaced(); got != count-used {
+	if got := r.replaced(); got != s.count-s.used {
 		t.Errorf("%d pods were replaced", got)
 	}
 	// The cluster's own update cordons a node, drains it, and starts it anew.
@@ -114,43 +127,25 @@ func (s *scene) whenDrained(t *testing.T) {
 	}
 	s.replaceNow(t)
 	env.Eventually(t, "the roll-out ends", s.settled)
-	if disturbed := r.disturbed(); len(disturbed) != used-1 || r.seen().most > bound {
-		t.Errorf("nodes in use %v were disturbed, want %d; %d nodes were without a plugin", disturbed, used-1, r.seen().most)
+	if disturbed := r.disturbed(); len(disturbed) != s.used-1 || r.seen().most > s.bound {
+		t.Errorf("nodes in use %v were disturbed, want %d; %d nodes were without a plugin", disturbed, s.used-1, r.seen().most)
 	}
 }
 
-func (s *scene) lateUser(t *testing.T) {
-	r := s.record(t)
-	s.change(t)
-	env.Eventually(t, "the first pod is replaced", func() error {
-		if r.replaced() == 0 {
-			return fmt.Errorf("none")
-		}
-		return nil
-	})
-	// It would be among the last idle ones.
-	node := s.workers[len(s.workers)-1]
-	app := s.application(t, "late", node)
-	env.Eventually(t, "the roll-out ends", s.settled)
-	r.check(t)
-	if !slices.Contains(r.disturbed(), node) || len(r.disturbed()) != used+1 {
-		t.Errorf("node %s was not among those in use: %v", node, r.disturbed())
-	}
-	s.Drop(app)
-}
-
+// In make test, canaryFails has a second change.
 func (s *scene) secondChange(t *testing.T) {
+	env.OnlySoak(t)
 	r := s.record(t)
 	s.change(t)
 	env.Eventually(t, "some are replaced", func() error {
-		if r.replaced() < count/3 {
+		if r.replaced() < s.count/3 {
 			return fmt.Errorf("%d", r.replaced())
 		}
 		return nil
 	})
 	s.change(t)
 	env.Eventually(t, "the roll-out ends", s.settled)
-	if seen := r.seen(); seen.most > bound || seen.mostInUse > 1 || len(r.disturbed()) > used+1 {
+	if seen := r.seen(); seen.most > s.bound || seen.mostInUse > 1 || len(r.disturbed()) > s.used+1 {
 		t.Errorf("%d nodes were without a plugin, %d in use; disturbed %v", seen.most, seen.mostInUse, r.disturbed())
 	}
 }

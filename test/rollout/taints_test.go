@@ -16,20 +16,20 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// joining is how many nodes join at once.
-const joining = 100
-
-// A hundred nodes join with the driver's taint, as from an autoscaler. The operator removes the taint from each node after the node's registration, with
-// one request for each node, and keeps other taints. It writes no node that joins without the taint.
-func TestTheTaintOfEachNewNodeGoesAfterItsRegistration(t *testing.T) {
-	s := open(t)
+// newNodes lets nodes join with the driver's taint, as from an autoscaler. The operator removes the taint from each node after the node's registration,
+// with one request for each node, and keeps other taints. It writes no node that joins without the taint.
+func (s *scene) newNodes(t *testing.T) {
+	joining := 12
+	if env.IsSoak(t) {
+		joining = 100
+	}
 	mark, err := s.Audit.Now()
 	env.Must(t, err)
 	other := corev1.Taint{Key: "example.com/dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}
 	ours := func(effect corev1.TaintEffect) corev1.Taint {
 		return corev1.Taint{Key: awsefs.Driver().StartupTaint, Effect: effect}
 	}
-	names := s.join(t, func(i int) []corev1.Taint {
+	names := s.join(t, joining, func(i int) []corev1.Taint {
 		// Taints are in any order, and some nodes have both effects.
 		return [][]corev1.Taint{
 			{ours(corev1.TaintEffectNoExecute), other},
@@ -37,8 +37,8 @@ func TestTheTaintOfEachNewNodeGoesAfterItsRegistration(t *testing.T) {
 			{ours(corev1.TaintEffectNoExecute), other, ours(corev1.TaintEffectNoSchedule)},
 		}[i%3]
 	})
-	s.Until("the taint is gone from all nodes", func() error { return s.taintsAre(t, names, other) })
-	s.Until("all nodes are registered", func() error { return s.registered(t, names) })
+	env.Eventually(t, "the taint is gone from all nodes", func() error { return s.taintsAre(t, names, other) })
+	env.Eventually(t, "all nodes are registered", func() error { return s.registered(t, names) })
 	requests, err := s.Audit.Since(mark, env.OperatorUser, "stand-ins")
 	env.Must(t, err)
 	registration, patches := map[string]int{}, map[string][]int{}
@@ -65,7 +65,7 @@ func TestTheTaintOfEachNewNodeGoesAfterItsRegistration(t *testing.T) {
 }
 
 // join creates nodes with taints. Their CSINodes appear with the driver when their node pods are ready.
-func (s *scene) join(t *testing.T, taints func(i int) []corev1.Taint) (names []string) {
+func (s *scene) join(t *testing.T, joining int, taints func(i int) []corev1.Taint) (names []string) {
 	t.Helper()
 	like := &corev1.Node{}
 	env.Must(t, s.Client.Get(t.Context(), client.ObjectKey{Name: s.workers[0]}, like))
