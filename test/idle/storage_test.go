@@ -1,7 +1,6 @@
 package idle
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -38,30 +37,20 @@ func withDriver() []string {
 }
 
 func TestStorageOperatorWatchesWhatItsPlatformNeedsAndIdles(t *testing.T) {
-	t.Parallel()
-	// The race detector would need memory of its own.
-	programs, err := env.ReleasePrograms(false, env.ClusterRelease)
-	env.Must(t, err)
-	cluster, err := env.Start(t.Context(), append(programs, "--nodes", "6", "--platform", "None")...)
-	env.Must(t, err)
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	reached := func() error { return cluster.Reached(t.Context(), env.ClusterRelease) }
-	env.Must(t, cluster.ApplyRelease(t.Context(), env.Release{Version: env.ClusterRelease, Edit: shorten(t)}))
-	settled(t, cluster, env.CSOUser, 0, reached)
-	watches(t, cluster, 0, always())
-
+	cluster := suite.cluster
+	platform(t, cluster, &configv1.PlatformStatus{Type: configv1.NonePlatformType})
 	mark, err := cluster.Audit.Now()
 	env.Must(t, err)
-	infrastructure := &configv1.Infrastructure{}
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: "cluster"}, infrastructure))
-	infrastructure.Status.PlatformStatus = &configv1.PlatformStatus{
+	reached := func() error { return cluster.Reached(t.Context(), env.ClusterRelease) }
+	env.Must(t, cluster.ApplyRelease(t.Context(), env.Release{Version: env.ClusterRelease, Edit: shorten(t)}))
+	settled(t, cluster, env.CSOUser, mark, reached)
+	watches(t, cluster, mark, always())
+
+	mark, err = cluster.Audit.Now()
+	env.Must(t, err)
+	platform(t, cluster, &configv1.PlatformStatus{
 		Type: configv1.GCPPlatformType, GCP: &configv1.GCPPlatformStatus{Region: "us-east1", ProjectID: "test"},
-	}
-	env.Must(t, cluster.Client.Status().Update(t.Context(), infrastructure))
+	})
 	end := settled(t, cluster, env.CSOUser, mark, func() error {
 		operator, err := cluster.ClusterOperator(t.Context())
 		if err == nil && len(operator.Status.Versions) != 2 {
@@ -70,11 +59,20 @@ func TestStorageOperatorWatchesWhatItsPlatformNeedsAndIdles(t *testing.T) {
 		return errors.Join(err, reached())
 	})
 	watches(t, cluster, mark, slices.Concat(always(), withDriver()))
-	waitIdle(t, cluster, env.CSOUser, end, span(t), "with a driver")
+	waitIdle(t, cluster, env.CSOUser, end, span(t)/2, "with a driver")
 	waitIdle(t, cluster, env.DriverOperatorUser(pdOperator), end, 1, "with an installed driver")
 	if memory, known := resident(t, processOf(t, cluster)); known && memory > mostStorageMemory {
 		t.Errorf("the operator holds %d MiB, at most %d are allowed", memory, mostStorageMemory)
 	}
+}
+
+// platform makes the Infrastructure say where the cluster is.
+func platform(t *testing.T, cluster *env.Cluster, status *configv1.PlatformStatus) {
+	t.Helper()
+	infrastructure := &configv1.Infrastructure{}
+	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: "cluster"}, infrastructure))
+	infrastructure.Status.PlatformStatus = status
+	env.Must(t, cluster.Client.Status().Update(t.Context(), infrastructure))
 }
 
 // shorten gives the cluster-storage-operator a lease that is renewed often.
