@@ -114,7 +114,7 @@ test/compile: test/needs
 	@go list $(NO_PLUGINS) -test -export $(PROGRAM_TESTS) $(PURE_TESTS) >/dev/null
 	@go list $(NO_PLUGINS) $(WITH_RACES) -test -export $(filter-out $(PURE_TESTS),$(UNIT_TESTS)) >/dev/null
 
-# Without RACE=1, only test/adversaries has the race detector.
+# Without RACE=1, only a test of test/adversaries has an operator with the race detector.
 test/needs: build $(if $(REAL_NODES),node-programs) $(if $(RACE),race,bin/race/aws-efs-csi-driver-operator) standin real bin/promtool bin/venv/moto shipped bin/linkcache
 
 $(addprefix test/,$(LANES)): bin/linkcache
@@ -168,7 +168,7 @@ test/kubernetes:
 soak: build race real standin bin/venv/moto vm-programs $(if $(REAL_NODES),node-programs node-images bin/suite bin/agnhost) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries idle e2e storage real node demo prove) ./internal/cloud/vsphere/policy && \
+		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries bundle idle e2e storage real node demo prove) ./internal/cloud/vsphere/policy && \
 		go test -count=1 -timeout 1h -v ./test/vm && \
 		cd devcluster && $(PINNED) go test -count=1 -timeout 1h -v -run 'TestNothingIsLeftOfRealNodes|TestAnInterruptedUp' ./test
 	@$(if $(REAL_NODES),$(MAKE) release-rehearsal)

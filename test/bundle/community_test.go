@@ -189,6 +189,7 @@ func TestASubscriptionToTheCommunityPackageReachesOurOperator(t *testing.T) {
 
 // Who can't follow that path uninstalls the community's operator first. Until then OLM refuses ours.
 func TestTheCommunityOperatorCanBeUninstalledFirst(t *testing.T) {
+	env.OnlySoak(t)
 	s, old, app := community(t)
 	_, now := released(t)
 	for namespace, want := range map[string]string{env.OperatorNamespace: "InterOperatorGroupOwnerConflict", s.namespace: "OwnerConflict"} {

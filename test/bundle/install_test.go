@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -27,7 +29,8 @@ func nodeRoleARN(role string) corev1.EnvVar { return corev1.EnvVar{Name: "NODE_R
 
 // The life of an installation on a cluster with STS, where the console asks for the role. Each step builds on the one before.
 func TestAnInstallationLivesThroughUpgradeConfigurationAndUninstallation(t *testing.T) {
-	s := open(t, env.OperatorNamespace, "--credentials-mode", "STS")
+	s := open(t, env.OperatorNamespace)
+	s.trustsTheCluster(t)
 	older, before := preview(t)
 	newer, now := released(t)
 	var app *corev1.Pod
@@ -72,6 +75,17 @@ func TestAnInstallationLivesThroughUpgradeConfigurationAndUninstallation(t *test
 		if !t.Run(step.name, step.do) {
 			return
 		}
+	}
+}
+
+// trustsTheCluster makes the cluster one whose tokens AWS trusts. The sweep takes that back.
+func (s *scene) trustsTheCluster(t *testing.T) {
+	t.Helper()
+	for object, fields := range map[client.Object]string{
+		&operatorv1.CloudCredential{}: `{"spec":{"credentialsMode":"Manual"}}`, &configv1.Authentication{}: `{"spec":{"serviceAccountIssuer":"https://oidc.example"}}`,
+	} {
+		object.SetName("cluster")
+		env.Must(t, s.Client.Patch(t.Context(), object, env.Merge(fields)))
 	}
 }
 

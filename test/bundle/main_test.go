@@ -39,9 +39,9 @@ type scene struct {
 
 // open gives a test a control plane. At the end the operator has stopped cleanly, and no request of it was refused: it has had no
 // RBAC but that of its ClusterServiceVersion.
-func open(t *testing.T, namespace string, flags ...string) *scene {
+func open(t *testing.T, namespace string) *scene {
 	t.Helper()
-	cluster := pool.Lend(t, flags...)
+	cluster := pool.Lend(t)
 	s := &scene{Cluster: cluster, olm: fakeolm.New(cluster), namespace: namespace}
 	var err error
 	s.since, err = s.Audit.Now()

@@ -60,12 +60,8 @@ func (s *scene) followsRoles(t *testing.T, csv fakeolm.CSV) {
 			map[string]string{controllerRequest: controllerRole, nodeRequest: nodeRole}, [2]int64{0, 1}, [2]bool{true, true}, settled,
 		},
 		{
-			"the controller gets another role", []corev1.EnvVar{roleARN(otherRole), nodeRoleARN(nodeRole)},
-			map[string]string{controllerRequest: otherRole, nodeRequest: nodeRole}, [2]int64{1, 0}, [2]bool{true, true}, settled,
-		},
-		{
-			"the nodes lose their role", []corev1.EnvVar{roleARN(otherRole)},
-			map[string]string{controllerRequest: otherRole}, [2]int64{0, 1}, [2]bool{true, false}, settled,
+			"the controller gets another role, and the nodes lose theirs", []corev1.EnvVar{roleARN(otherRole)},
+			map[string]string{controllerRequest: otherRole}, [2]int64{1, 1}, [2]bool{true, false}, settled,
 		},
 		{
 			// The pods have read the Secret: they run on with it until there is another one.
