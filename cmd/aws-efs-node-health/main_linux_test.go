@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/csi-operators/csi-operators/internal/testing/gobuild"
 )
 
 // statistics is how long the statistics of a mount are on a node: about 70 kinds of requests.
@@ -109,7 +111,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 func TestTheProgramIsSmall(t *testing.T) {
 	proc, states, cgroups := node(t, 100, 1000)
 	program := filepath.Join(t.TempDir(), "program")
-	if text, err := exec.Command("go", "build", "-ldflags=-w", "-o", program, ".").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-ldflags=-w", "-toolexec", gobuild.LinkCache(), "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	ctx, stop := context.WithCancel(t.Context())

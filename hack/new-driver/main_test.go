@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/csi-operators/csi-operators/internal/testing/drivernames"
+	"github.com/csi-operators/csi-operators/internal/testing/gobuild"
 )
 
 // beyond leaves out tests of what is not in a copy of the tree, and those with a vCenter, which are the same for every driver.
@@ -83,7 +84,7 @@ func command(t *testing.T, root string, args ...string) {
 func TestNewDriversBuildAndPassAtOnce(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	// Vet runs once, and nobody debugs these programs. Go finds what it has compiled before, wherever the copy of the tree lies.
-	t.Setenv("GOFLAGS", drivernames.GoFlags())
+	t.Setenv("GOFLAGS", gobuild.Flags())
 	root, csiName := tree(t), drivernames.Free(t, "../..")
 	t.Run("for OLM", func(t *testing.T) { addsADriverForOLM(t, root, csiName) })
 	t.Run("of the release", func(t *testing.T) { addsADriverOfTheRelease(t, root) })

@@ -20,6 +20,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/release/olm"
 	"github.com/csi-operators/csi-operators/internal/testing/drivernames"
+	"github.com/csi-operators/csi-operators/internal/testing/gobuild"
 	"github.com/csi-operators/csi-operators/test/env"
 	"github.com/csi-operators/csi-operators/test/env/fakeolm"
 	"github.com/csi-operators/csi-operators/test/rbac"
@@ -80,7 +81,7 @@ func scaffold(t *testing.T) thirdParty {
 func goCommand(t *testing.T, tree string, args ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", args...)
-	command.Dir, command.Env = tree, append(os.Environ(), "GOFLAGS="+drivernames.GoFlags())
+	command.Dir, command.Env = tree, append(os.Environ(), "GOFLAGS="+gobuild.Flags())
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, output)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/csi-operators/csi-operators/internal/testing/gobuild"
 )
 
 // Rendered are the objects of every golden variant of every driver and of every entry of the catalogue, by names like
@@ -31,7 +33,7 @@ func Rendered(ctx context.Context) (map[string][]*unstructured.Unstructured, err
 	// Other targets run the same tests with the race detector; here only what they write is wanted.
 	command := exec.CommandContext(ctx, "go", "test", "-count=1", "-run", "^TestRenderMatchesReviewedFiles$",
 		"./internal/driver/...", "./internal/driver/catalogue")
-	command.Dir, command.Env = root, append(os.Environ(), "RENDERED="+folder, "UPDATE=")
+	command.Dir, command.Env = root, append(os.Environ(), "RENDERED="+folder, "UPDATE=", "GOFLAGS="+gobuild.Flags())
 	if output, err := command.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("render all variants: %w:\n%s", err, output)
 	}

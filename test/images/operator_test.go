@@ -22,6 +22,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/release"
 	"github.com/csi-operators/csi-operators/internal/release/image"
+	"github.com/csi-operators/csi-operators/internal/testing/gobuild"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -41,8 +42,9 @@ func programs() map[string]map[string]string {
 func program(name string) string { return "usr/bin/" + name }
 func sbom(name string) string    { return "usr/share/sbom/" + name + ".cdx.json" }
 
-// build writes the layout of a program's image from the sources in a folder, as make images does, and returns its digest.
-func build(t *testing.T, name, root, folder string) string {
+// build writes the layout of a program's image from the sources in a folder, as make images does, and returns its digest. Go's tools are run by a command,
+// if there is one.
+func build(t *testing.T, name, root, folder, toolExec string) string {
 	t.Helper()
 	found, err := release.Load(os.DirFS(root))
 	env.Must(t, err)
@@ -51,7 +53,7 @@ func build(t *testing.T, name, root, folder string) string {
 	license, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	env.Must(t, err)
 	about := image.About{Title: described.Name, Version: found.Version.String(), License: license, Architecture: runtime.GOARCH}
-	binary, err := image.GoProgram(t.Context(), root, "./cmd/"+described.Name, image.Target{Architecture: about.Architecture})
+	binary, err := image.GoProgram(t.Context(), root, "./cmd/"+described.Name, image.Target{Architecture: about.Architecture, ToolExec: toolExec})
 	env.Must(t, err)
 	about.Build, err = image.BuildLabels(binary)
 	env.Must(t, err)
@@ -94,7 +96,7 @@ func TestTheImageOfEachProgram(t *testing.T) {
 	for name, examples := range programs() {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			digest := build(t, name, root, filepath.Join(dir, "layout"))
+			digest := build(t, name, root, filepath.Join(dir, "layout"), gobuild.LinkCache())
 			built := readBack(t, filepath.Join(dir, "layout"))
 			tree := filepath.Join(dir, "tree")
 			env.Must(t, image.Unpack(built, tree))
@@ -137,7 +139,8 @@ func same(t *testing.T, root, digest string) {
 		env.Must(t, err)
 		env.Must(t, os.WriteFile(filepath.Join(copied, name), text, 0o600))
 	}
-	if again := build(t, env.OperatorName, copied, filepath.Join(dir, "again")); again != digest {
+	// Without a cache, Go links the program again.
+	if again := build(t, env.OperatorName, copied, filepath.Join(dir, "again"), ""); again != digest {
 		t.Errorf("the digest is %s, and was %s", again, digest)
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/internal/driver/accept"
+	"github.com/csi-operators/csi-operators/internal/testing/gobuild"
 )
 
 // program is a driver that is served as a module. Its parser is taken out of the module and run by itself: with all that its package imports, it
@@ -199,7 +200,7 @@ func (p program) parse(t *testing.T, texts []string) []map[string]string {
 		}
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
-	build.Dir, build.Env = folder, append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK=off")
+	build.Dir, build.Env = folder, append(os.Environ(), "GOFLAGS="+gobuild.Flags(), "GOWORK=off")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the parser of %s: %v\n%s", p.module, err, output)
 	}

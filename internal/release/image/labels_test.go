@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"github.com/csi-operators/csi-operators/internal/release/image"
+	"github.com/csi-operators/csi-operators/internal/testing/gobuild"
 )
 
 // The labels are what "go version -m" prints, so that users can check them without this program.
 func TestLabelsOfABuildComeFromTheProgram(t *testing.T) {
 	// A test's own program names no modules.
 	file := filepath.Join(t.TempDir(), "reference")
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../../../hack/reference").CombinedOutput(); err != nil {
+	if output, err := exec.CommandContext(t.Context(), "go", "build", "-toolexec", gobuild.LinkCache(), "-o", file, "../../../hack/reference").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	binary, err := os.ReadFile(file)

@@ -26,6 +26,8 @@ type Target struct {
 	OS, Architecture string
 	// Variables are the values of variables that the linker sets, by names such as main.release.
 	Variables map[string]string
+	// ToolExec is a command that runs Go's tools, as flag -toolexec of Go does. It does not change the program. If it is empty, Go runs its tools.
+	ToolExec string
 }
 
 // String returns the target as Go writes it.
@@ -75,7 +77,8 @@ func GoProgram(ctx context.Context, module, pkg string, target Target) ([]byte, 
 	}
 	defer os.RemoveAll(folder) //nolint:errcheck // It is a temporary folder; what was built has been read.
 	output := filepath.Join(folder, "program")
-	if text, err := target.command(ctx, module, "build", "-ldflags", target.linkerFlags(), "-o", output, pkg).CombinedOutput(); err != nil {
+	args := []string{"-ldflags", target.linkerFlags(), "-toolexec", target.ToolExec, "-o", output, pkg}
+	if text, err := target.command(ctx, module, "build", args...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build %s for %s: %w\n%s", pkg, target, err, text)
 	}
 	binary, err := os.ReadFile(filepath.Clean(output))

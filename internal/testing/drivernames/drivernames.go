@@ -1,8 +1,7 @@
-// Package drivernames helps tests that add a driver to a copy of this tree. It finds a free name, and Go's caches of earlier builds.
+// Package drivernames helps tests that add a driver to a copy of this tree. It finds a free name.
 package drivernames
 
 import (
-	"os"
 	"slices"
 	"testing"
 
@@ -30,14 +29,4 @@ func Free(t *testing.T, root string) string {
 		t.Fatal("each name that a ClusterCSIDriver may have has its driver: let the test use --unlisted-name")
 	}
 	return names[at]
-}
-
-// GoFlags is the variable GOFLAGS for a copy of the tree. With it, Go uses earlier compilations, wherever the copy lies, and under make test earlier
-// links, too. It leaves out vet and debug information, which such tests do not need.
-func GoFlags() string {
-	flags := "-trimpath -vet=off -ldflags=-w"
-	if linkCache := os.Getenv("LINKCACHE"); linkCache != "" { //nolint:forbidigo // A test has no flags; so make test says it.
-		flags += " '-toolexec=" + linkCache + "'"
-	}
-	return flags
 }
