@@ -69,6 +69,10 @@ func etcdArgs(p ports) []string {
 		"--initial-cluster=" + etcdName + "=" + peer,
 		// If the machine crashes, the data of a development cluster may be lost.
 		"--unsafe-no-fsync",
+		// A cluster without work needs a third less of the processor for etcd if etcd commits, and ticks, less often than ten times a second.
+		"--backend-batch-interval=1s",
+		"--heartbeat-interval=300",
+		"--election-timeout=3000",
 		"--log-level=warn",
 	}
 }

@@ -43,6 +43,11 @@ func (s *registration) setup(manager ctrl.Manager) error {
 		pod, isPod := object.(*corev1.Pod)
 		return isPod && driverOf(pod) != "" && pod.Spec.NodeName != ""
 	})
+	// Most updates of a pod change neither its node nor its readiness.
+	matters := predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
+		before, after := update.ObjectOld.(*corev1.Pod), update.ObjectNew.(*corev1.Pod)
+		return before.Spec.NodeName != after.Spec.NodeName || isReady(before) != isReady(after)
+	}}
 	toNode := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: object.(*corev1.Pod).Spec.NodeName}}}
 	})
@@ -50,7 +55,7 @@ func (s *registration) setup(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).
 		Named("registration").
 		For(&corev1.Node{}, builder.WithPredicates(isNew)).
-		Watches(&corev1.Pod{}, toNode, builder.WithPredicates(isPlugin)).
+		Watches(&corev1.Pod{}, toNode, builder.WithPredicates(isPlugin, matters)).
 		Complete(s)
 }
 
