@@ -41,7 +41,7 @@ build: tools devcluster operators programs ## Build the programs into bin/.
 # REAL=1 fails where pods can't be real.
 DEMO_NODES := $(if $(filter 0,$(REAL))$(filter OpenStack VSphere,$(PLATFORM)),,$(if $(REAL_NODES),node-programs node-images))
 # What hack/build.sh builds for the demo, in this order. It shows how far the first build is.
-demo: export BUILD_LIST := devcluster $(OPERATORS) $(PROGRAMS) standin $(if $(DEMO_NODES),$(NODE_PROGRAMS) $(REAL_PROGRAMS) $(REAL_STANDINS)) demo
+demo: export BUILD_LIST := devcluster kubectl $(OPERATORS) $(PROGRAMS) standin $(if $(DEMO_NODES),$(NODE_PROGRAMS) $(REAL_PROGRAMS) $(REAL_STANDINS)) demo
 .PHONY: demo
 demo: build standin $(DEMO_NODES) ## Install the EFS driver. PLATFORM=GCP: the drivers of that platform. KEEP=1 leaves the cluster, REAL=0 fakes pods.
 	@hack/build.sh . ./test/demo bin/demo
@@ -360,8 +360,10 @@ stage: tools
 	@hack/stage-devcluster.sh
 
 .PHONY: devcluster
-devcluster: stage ## Build bin/devcluster, a control plane in one program.
+devcluster: stage ## Build bin/devcluster, a control plane in one program, and kubectl alone for tests.
 	@$(PINNED) hack/build.sh --cached devcluster . bin/devcluster -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
+	@$(PINNED) hack/build.sh --cached devcluster ./kubectl bin/clients/kubectl -- $(NO_PLUGINS) -ldflags "$(VERSION_FLAGS)"
+	@ln -sf kubectl bin/clients/oc
 
 # containerd is of another Kubernetes than devcluster, and therefore a module of its own. Its version is in devcluster/containerd/go.mod.
 .PHONY: node-programs $(addprefix bin/node/,$(NODE_PROGRAMS))
@@ -450,6 +452,6 @@ node-images: real
 	@go run ./hack/images -changed -arch "$$(go env GOARCH)" -output bin/node/images \
 		-only aws-efs-csi-driver-operator,aws-efs-node-health,cluster-storage-operator,csi-driver-operator,oc-storage
 
-bin/devcluster: devcluster
+bin/devcluster bin/clients/kubectl bin/clients/oc: devcluster
 $(addprefix bin/,$(PROGRAMS)): programs ;
 bin/%: operators ;

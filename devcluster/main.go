@@ -7,7 +7,10 @@ import (
 
 	"github.com/csi-operators/csi-operators/devcluster/internal/command"
 	"github.com/csi-operators/csi-operators/devcluster/internal/component"
+	"github.com/csi-operators/csi-operators/devcluster/internal/kubectl"
 )
+
+func runKubectl(args []string) int { return kubectl.Run("kubectl", args) }
 
 func main() {
 	args := os.Args[1:]
@@ -16,5 +19,5 @@ func main() {
 			os.Exit(code)
 		}
 	}
-	os.Exit(command.Run(args, command.Streams{Out: os.Stdout, Err: os.Stderr}, component.Kubectl))
+	os.Exit(command.Run(args, command.Streams{Out: os.Stdout, Err: os.Stderr}, runKubectl))
 }

@@ -161,6 +161,12 @@ func kubectlSaysVersion(t *testing.T, r *running) {
 	if got := devcluster(t, "kubectl", "--dir", r.dir, "-n", "default", "get", "configmap", "nothing"); got.code != 1 {
 		t.Errorf("get of what is missing: exit code %d, want 1", got.code)
 	}
+	// Translations would make each program of a control plane start later.
+	help := exec.CommandContext(t.Context(), binary(), "kubectl", "--dir", r.dir, "--", "uncordon", "--help")
+	help.Env = append(help.Environ(), "LC_ALL=de_DE.UTF-8")
+	if output, err := help.CombinedOutput(); err != nil || !strings.Contains(string(output), "Mark node as schedulable") {
+		t.Errorf("kubectl's help in a German shell: %v\n%s", err, output)
+	}
 	for _, kill := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		kubectlEnds(t, r, kill)
 	}

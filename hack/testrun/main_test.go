@@ -143,6 +143,7 @@ func TestAProcessIsCountedAsAComponent(t *testing.T) {
 	for call, want := range map[string]string{
 		"/x/bin/devcluster kube-apiserver --a": "kube-apiserver",
 		"/x/bin/devcluster etcd --a":           "etcd",
+		"/x/bin/clients/kubectl get nodes":     "devcluster's commands and kubectl",
 		"/x/bin/devcluster up --dir d":         "devcluster's commands and kubectl",
 		"/tmp/b001/storage.test -test.v":       tests,
 		"/go/pkg/tool/linux_amd64/link -o x":   "linking",

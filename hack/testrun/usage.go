@@ -23,6 +23,8 @@ func newUsage() usage { return usage{packages: map[string]float64{}, components:
 const (
 	// tests is the name of the component for test programs.
 	tests = "tests themselves"
+	// commands is the name of the component for commands that users type, too.
+	commands = "devcluster's commands and kubectl"
 	// shells is the name of the component for programs that start other programs.
 	shells = "go, make and shells"
 )
@@ -35,6 +37,8 @@ func componentOf(args []string) string {
 		return tests
 	case program == "devcluster" && len(args) > 1:
 		return componentOfDevcluster(args[1])
+	case program == "kubectl" || program == "oc":
+		return commands
 	case program == "link":
 		return "linking"
 	case slices.Contains([]string{"compile", "asm", "cgo", "gcc", "cc1", "as", "collect2", "ld"}, program):
@@ -57,6 +61,6 @@ func componentOfDevcluster(name string) string {
 	case "stand-ins", "programs":
 		return "devcluster's stand-ins and programs"
 	default:
-		return "devcluster's commands and kubectl"
+		return commands
 	}
 }

@@ -132,7 +132,13 @@ func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "admin.kubec
 
 // Kubectl runs kubectl as the administrator.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	return c.run(ctx, append([]string{"kubectl", "--dir", c.Dir, "--"}, args...)...)
+	kubectl, err := Binary("clients/kubectl")
+	if err != nil {
+		return "", err
+	}
+	command := exec.CommandContext(ctx, kubectl, args...)
+	command.Env = append(command.Environ(), c.kubectlEnvironment()...)
+	return output(command)
 }
 
 // StopComponent ends one process of the control plane and leaves the others running.
@@ -179,14 +185,25 @@ func (c *Cluster) run(ctx context.Context, args ...string) (string, error) {
 	// After SIGTERM, "up" takes the cluster down again. After SIGKILL, the cluster would go on running.
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 30 * time.Second
+	return output(command)
+}
+
+// output runs a command and returns its standard output.
+func output(command *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
-	// A fifth of what its components do is collecting garbage, and with one processor each they need a seventh less; and the tests keep them busy.
-	command.Env = append(os.Environ(), "GOGC=400", "GOMAXPROCS=1")
+	// A fifth of what the components of a cluster do is collecting garbage, and with one processor each they need a seventh less; and the tests keep
+	// them busy.
+	command.Env = append(command.Environ(), "GOGC=400", "GOMAXPROCS=1")
 	if err := command.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("devcluster %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
+		return stdout.String(), fmt.Errorf("%s %s: %w\n%s", filepath.Base(command.Path), strings.Join(command.Args[1:], " "), err, stderr.String())
 	}
 	return stdout.String(), nil
+}
+
+// kubectlEnvironment makes kubectl use the cluster. The cluster's folder has the cache, because another cluster may get the same port.
+func (c *Cluster) kubectlEnvironment() []string {
+	return []string{"KUBECONFIG=" + c.Kubeconfig(), "KUBECACHEDIR=" + filepath.Join(c.Dir, "kubectl-cache")}
 }
 
 // findEtcd reads where etcd listens.

@@ -45,12 +45,12 @@ func Blocks(root, name, language string) ([]Block, error) {
 
 // Kubectls makes a folder with kubectl and oc that talk to the cluster.
 func (c *Cluster) Kubectls(folder string) error {
-	devcluster, err := Binary("devcluster")
-	if err != nil {
-		return err
-	}
 	for _, name := range []string{"kubectl", "oc"} {
-		script := fmt.Sprintf("#!/bin/sh\nset -eu\nexec %q %s --dir %q -- \"$@\"\n", devcluster, name, c.Dir)
+		program, err := Binary("clients/" + name)
+		if err != nil {
+			return err
+		}
+		script := fmt.Sprintf("#!/bin/sh\nset -eu\nexport %s\nexec %q \"$@\"\n", strings.Join(c.kubectlEnvironment(), " "), program)
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(script), 0o700); err != nil {
 			return fmt.Errorf("script: %w", err)
 		}

@@ -130,9 +130,9 @@ func surroundings(t *testing.T, cluster *env.Cluster, root string) string {
 	plugin, err := env.Binary("oc-storage")
 	env.Must(t, err)
 	env.Must(t, os.Symlink(plugin, filepath.Join(home, "oc-storage")))
-	devcluster, err := env.Binary("devcluster")
-	env.Must(t, err)
-	kubectl := fmt.Sprintf("exec %q kubectl --dir %q -- \"$@\"\n", devcluster, cluster.Dir)
+	clients := t.TempDir()
+	env.Must(t, cluster.Kubectls(clients))
+	kubectl := fmt.Sprintf("exec %q \"$@\"\n", filepath.Join(clients, "kubectl"))
 	for name, script := range map[string]string{"kubectl": kubectl, "oc": ocStandIn + kubectl, "aws": awsStandIn} {
 		env.Must(t, os.WriteFile(filepath.Join(home, name), []byte("#!/bin/sh\nset -eu\n"+script), 0o700))
 	}

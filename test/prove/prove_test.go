@@ -89,10 +89,10 @@ func open(t *testing.T, flags ...string) *account {
 	a.before = append(a.All(), a.FileSystem(fakeaws.OwnedBy(id), ""), a.FileSystem(fakeaws.OwnedBy(id, efscleanup.MarkerTag, "prove"), ""))
 	plugin, err := env.Binary("oc-storage")
 	env.Must(t, err)
-	devcluster, err := env.Binary("devcluster")
-	env.Must(t, err)
+	clients := t.TempDir()
+	env.Must(t, cluster.Kubectls(clients))
 	env.Must(t, os.Symlink(plugin, filepath.Join(a.path, "oc-storage")))
-	env.Must(t, os.WriteFile(filepath.Join(a.path, "oc"), fmt.Appendf(nil, oc, devcluster, cluster.Dir, a.path), 0o700))
+	env.Must(t, os.WriteFile(filepath.Join(a.path, "oc"), fmt.Appendf(nil, oc, filepath.Join(clients, "kubectl"), a.path), 0o700))
 	return a
 }
 
@@ -105,22 +105,22 @@ run() {
 	case "$1 ${2:-}" in
 	"storage efs") shift; $exec oc-storage "$@" --poll 1ms --max-backoff 1ms ;;
 	"storage "*) shift; $exec oc-storage "$@" ;;
-	*) $exec %[1]q kubectl --dir %[2]q -- "$@" ;;
+	*) $exec %[1]q "$@" ;;
 	esac
 }
 case "$*" in
 *prove-alive=*) exec=exec; run "$@" ;;
 esac
-echo "$*" | tr '\n' ' ' >> %[3]q/commands
-echo >> %[3]q/commands
+echo "$*" | tr '\n' ' ' >> %[2]q/commands
+echo >> %[2]q/commands
 when=never exec=exec status=0
-if [ -e %[3]q/hold ]; then
-	{ read -r words; read -r pipe; } < %[3]q/hold
+if [ -e %[2]q/hold ]; then
+	{ read -r words; read -r pipe; } < %[2]q/hold
 	case "$*" in *"$words"*) echo > "$pipe"; sleep 600 ;; esac
 fi
-if [ -e %[3]q/kill ]; then
-	{ read -r when signal at; read -r words; } < %[3]q/kill
-	tail -n 1 %[3]q/commands | grep -qF -e "$words" && [ "$(grep -cF -e "$words" %[3]q/commands)" = "$at" ] || when=never
+if [ -e %[2]q/kill ]; then
+	{ read -r when signal at; read -r words; } < %[2]q/kill
+	tail -n 1 %[2]q/commands | grep -qF -e "$words" && [ "$(grep -cF -e "$words" %[2]q/commands)" = "$at" ] || when=never
 fi
 case $when in
 before) kill "-$signal" $PPID; exit 1 ;;

@@ -73,7 +73,7 @@ func TestMistakesAreExplained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
-			kubectl := func(string, []string) int { return 0 }
+			kubectl := func([]string) int { return 0 }
 			code := Run(append([]string{"--dir", dir}, test.args...), Streams{Out: &stdout, Err: &stderr}, kubectl)
 			if code != 1 || stdout.Len() > 0 || !strings.Contains(stderr.String(), test.want) {
 				t.Errorf("exit code %d, printed %q and %q, want %q in it", code, stdout.String(), stderr.String(), test.want)

@@ -25,8 +25,8 @@ type Streams struct {
 	Err io.Writer
 }
 
-// Kubectl runs kubectl in this process, and returns kubectl's exit code. Argument "name" is the name under which kubectl runs: kubectl or oc.
-type Kubectl func(name string, args []string) int
+// Kubectl runs kubectl in this process, and returns kubectl's exit code.
+type Kubectl func(args []string) int
 
 // exitCodeError is an error that only has an exit code, and no message.
 type exitCodeError int
@@ -71,8 +71,7 @@ func newRoot(streams Streams, kubectl Kubectl) *cobra.Command {
 		newUp(&dir, streams),
 		newDown(&dir),
 		newStatus(&dir, streams),
-		newKubectl("kubectl", &dir, kubectl),
-		newOC(&dir, kubectl),
+		newKubectl(&dir, kubectl),
 		newStop(&dir),
 		newStart(&dir),
 		newSnapshot(&dir),
@@ -98,16 +97,9 @@ func newDown(dir *string) *cobra.Command {
 	}
 }
 
-// newOC returns a command that runs kubectl under the name oc. The command has only kubectl's sub-commands, and finds plugins in the same way as oc.
-func newOC(dir *string, kubectl Kubectl) *cobra.Command {
-	made := newKubectl("oc", dir, kubectl)
-	made.Hidden = true
-	return made
-}
-
-func newKubectl(name string, dir *string, kubectl Kubectl) *cobra.Command {
+func newKubectl(dir *string, kubectl Kubectl) *cobra.Command {
 	return &cobra.Command{
-		Use:   name + " [--dir DIR] [--] ARGUMENTS...",
+		Use:   "kubectl [--dir DIR] [--] ARGUMENTS...",
 		Short: "Run kubectl on the cluster",
 		// All flags except --dir are flags of kubectl.
 		DisableFlagParsing: true,
@@ -128,7 +120,7 @@ func newKubectl(name string, dir *string, kubectl Kubectl) *cobra.Command {
 			}
 			// Run catches signals to end its context, but kubectl does not use this context. After the reset, a signal ends kubectl itself.
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
-			if code := kubectl(name, args); code != 0 {
+			if code := kubectl(args); code != 0 {
 				return exitCodeError(code)
 			}
 			return nil

@@ -13,9 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	"k8s.io/kubectl/pkg/cmd/plugin"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -71,23 +68,6 @@ func components() map[string]func(args []string) int {
 
 func command(create func() *cobra.Command) func(args []string) int {
 	return func([]string) int { return cli.Run(create()) }
-}
-
-// Kubectl runs kubectl in this process, for the cluster of the kubeconfig file. Under the name "oc", kubectl finds and completes plugins in the same
-// way as oc, because oc also uses kubectl's library with this list of prefixes (github.com/openshift/oc 6b8e30c5, pkg/cli/shim_kubectl.go and
-// cli.go).
-func Kubectl(name string, args []string) int {
-	if name == "oc" {
-		plugin.ValidPluginFilenamePrefixes = []string{"oc", "kubectl"}
-	}
-	os.Args = append([]string{name}, args...)
-	root := kubectl.NewDefaultKubectlCommand()
-	root.Use = name
-	if err := cli.RunNoErrOutput(root); err != nil {
-		// CheckErr prints the error in a readable form, and ends the process with kubectl's exit code.
-		kubectlutil.CheckErr(err)
-	}
-	return 0
 }
 
 func untilSignal(run func(ctx context.Context, args []string) error) func(args []string) int {
