@@ -40,7 +40,7 @@ func AwaitFor(ctx context.Context, limit time.Duration, what string, check func(
 		case <-ctx.Done():
 			return fmt.Errorf("%s: not within %s: %w", what, limit, err)
 		case <-timer.C:
-			delay = min(delay*6/5, 300*time.Millisecond)
+			delay = min(delay*5/4, 500*time.Millisecond)
 			timer.Reset(delay)
 		}
 	}

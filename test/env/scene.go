@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ func (s Scene) Patch(object client.Object, fields string) {
 	Must(s.T, s.Client.Patch(context.Background(), object, Merge(fields)))
 }
 
-// Until waits for all of these.
+// Until waits for all of these. It looks at them in order, and at the next one only when those before it are true: each look costs requests.
 func (s Scene) Until(what string, checks ...func() error) {
 	s.T.Helper()
 	limit := s.Patience
@@ -52,11 +51,12 @@ func (s Scene) Until(what string, checks ...func() error) {
 		limit = Patience
 	}
 	Must(s.T, AwaitFor(s.T.Context(), limit, what, func() error {
-		var all []error
 		for _, check := range checks {
-			all = append(all, check())
+			if err := check(); err != nil {
+				return err
+			}
 		}
-		return errors.Join(all...)
+		return nil
 	}))
 }
 
