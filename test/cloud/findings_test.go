@@ -27,7 +27,7 @@ const (
 // wrong is a cluster with one thing of each kind that can be wrong with what it has in AWS.
 type wrong struct {
 	*scene
-	// zonal is One Zone in b; crowded has 300 access points, and no mount target in c.
+	// zonal is One Zone in b; crowded has 120 access points, and no mount target in c.
 	zonal, crowded  string
 	owned, ofOthers []string
 	used            string
@@ -73,15 +73,15 @@ func TestAProblemInAWSIsReportedUntilItIsFixed(t *testing.T) {
 	}
 }
 
-// crowd makes 300 access points, of which 51 are this cluster's: more than one batch.
+// crowd makes 120 access points, of which 11 are this cluster's: more than one page.
 func (w *wrong) crowd() {
 	w.t.Helper()
-	for range 51 {
+	for range 11 {
 		w.owned = append(w.owned, w.AccessPoint(w.crowded, fakeaws.OwnedBy(w.infra, driverTag, "true", "team", "a")))
 	}
 	w.used = w.owned[0]
 	tags := []fakeaws.Tags{fakeaws.OwnedBy(w.infra+"-2", "cost", "theirs"), fakeaws.OwnedBy("other"), {"team": "b"}}
-	for i := range 249 {
+	for i := range 109 {
 		w.ofOthers = append(w.ofOthers, w.AccessPoint(w.crowded, tags[i%len(tags)]))
 	}
 }
@@ -123,28 +123,28 @@ func (w *wrong) accessPoints() {
 	before := w.tags()
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "1", "old": "x"}))
 	w.Set(nil)
-	w.start("ACCESS_POINT_LIMIT=320")
+	w.start("ACCESS_POINT_LIMIT=128")
 	one := fmt.Sprintf("{driver=%q,file_system=%q}", driverName, w.crowded)
 	w.until("access points counted",
-		w.says("AccessPointsNearLimit", w.crowded, "300 of at most 320"), w.hasEvent(driverName, "AccessPointsNearLimit", w.crowded),
-		w.says("AccessPointsUnused", "50 access points", "the operator keeps them"), w.hasEvent(driverName, "AccessPointsUnused", w.crowded),
-		w.metric("csi_operator_access_points"+one, 300), w.metric("csi_operator_access_points_limit"+one, 320),
-		w.metric("csi_operator_access_points_unused"+one, 50), w.metric(problem("AccessPointsNearLimit", w.crowded, ""), 1))
+		w.says("AccessPointsNearLimit", w.crowded, "120 of at most 128"), w.hasEvent(driverName, "AccessPointsNearLimit", w.crowded),
+		w.says("AccessPointsUnused", "10 access points", "the operator keeps them"), w.hasEvent(driverName, "AccessPointsUnused", w.crowded),
+		w.metric("csi_operator_access_points"+one, 120), w.metric("csi_operator_access_points_limit"+one, 128),
+		w.metric("csi_operator_access_points_unused"+one, 10), w.metric(problem("AccessPointsNearLimit", w.crowded, ""), 1))
 	w.until("tags brought", w.count(tagResource, len(w.owned)), w.metric("csi_operator_access_points_outdated_tags", 0),
 		w.tagged(before, fakeaws.Tags{"cost": "1", "old": "x"}))
 	env.Quiet(w.t, w.shared.operator)
 	// The other file system has one page of access points.
-	w.sent(map[string]int{describeSystems: 1, describeTargets: 2, describePoints: 4, tagResource: len(w.owned)})
+	w.sent(map[string]int{describeSystems: 1, describeTargets: 2, describePoints: 3, tagResource: len(w.owned)})
 }
 
 // tagsAfterRestart changes a tag and takes one away while no operator runs.
 func (w *wrong) tagsAfterRestart() {
 	w.stop()
-	for _, id := range w.owned[11:] {
+	for _, id := range w.owned[9:] {
 		_, err := w.EFS.DeleteAccessPoint(w.t.Context(), &efs.DeleteAccessPointInput{AccessPointId: &id})
 		env.Must(w.t, err)
 	}
-	w.owned = w.owned[:11]
+	w.owned = w.owned[:9]
 	before := w.tags()
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "2"}))
 	w.Set(nil)
@@ -158,10 +158,10 @@ func (w *wrong) tagsAfterRestart() {
 func (w *wrong) deniedTags() {
 	w.Set(denied(tagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "3"}))
-	w.until("the denial reported", w.says("AccessPointTagsOutdated", "11 access points", tagResource),
+	w.until("the denial reported", w.says("AccessPointTagsOutdated", "9 access points", tagResource),
 		w.says("PermissionMissing", tagResource, "oc storage iam policy controller"), w.hasEvent(driverName, "PermissionMissing", tagResource),
-		w.metric(problem("PermissionMissing", "", tagResource), 1), w.metric("csi_operator_access_points_outdated_tags", 11))
-	for i := range 20 {
+		w.metric(problem("PermissionMissing", "", tagResource), 1), w.metric("csi_operator_access_points_outdated_tags", 9))
+	for i := range 10 {
 		w.patch(env.EFS(""), fmt.Sprintf(`{"metadata":{"annotations":{"test":"%d"}}}`, i))
 	}
 	env.Quiet(w.t, w.shared.operator)
@@ -174,7 +174,7 @@ func (w *wrong) deniedTags() {
 	w.until("nothing outdated", w.says("AccessPointsUnused"), w.not("AccessPointTagsOutdated"), w.not("OptionalPermissionMissing"))
 	w.Set(denied(untagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), nil))
-	w.until("the denial reported", w.says("AccessPointTagsOutdated", "11 access points"), w.says("OptionalPermissionMissing", untagResource))
+	w.until("the denial reported", w.says("AccessPointTagsOutdated", "9 access points"), w.says("OptionalPermissionMissing", untagResource))
 	env.Must(w.t, w.cluster.ResourceTags(w.t.Context(), fakeaws.Tags{"cost": "2"}))
 	w.until("nothing outdated", w.not("AccessPointTagsOutdated"))
 	if count := w.Count(untagResource); count > 3 || len(w.Calls()) != count {
@@ -211,7 +211,7 @@ func (w *wrong) findings() {
 	nothing, something := w.share("nothing", w.crowded, missingPoint), w.share("something", w.crowded, w.used)
 	w.until("a SharedVolume reported as well", w.ready(nothing, "False/AccessPointNotFound", missingPoint), w.ready(something, "True/Regional"))
 	// The second look at the tags finds them as they should be.
-	w.sent(map[string]int{describeSystems: 1, describeTargets: 2, describePoints: 4})
+	w.sent(map[string]int{describeSystems: 1, describeTargets: 2, describePoints: 3})
 }
 
 // mended takes away in the cluster what is wrong there, for which nobody asks AWS, and then in AWS.

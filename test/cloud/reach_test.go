@@ -13,7 +13,8 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// A mount target has one rule after the other, and the operator names the nodes that the rule does not let in.
+// A mount target has one rule after the other, as AWS describes it, and the operator names the nodes that the rule does not let in. A unit test,
+// TestRulesDecideWhichNodeReachesAMountTarget, has all rules.
 func TestAMountTargetThatRefusesNodesIsNamedWithTheRuleToAdd(t *testing.T) {
 	s := open(t, "closed")
 	s.credentials()
@@ -31,30 +32,20 @@ func TestAMountTargetThatRefusesNodesIsNamedWithTheRuleToAdd(t *testing.T) {
 		describeSystems: 1, describeTargets: 1, describePoints: 1, describeNodes: 1, describeGroups: 1, "ec2:DescribeSecurityGroups": 1,
 	}
 	for _, part := range []struct {
-		name, protocol string
-		port           int32
-		sources        ec2types.IpPermission
-		isOpen         bool
+		name   string
+		rule   ec2types.IpPermission
+		isOpen bool
 	}{
-		{"no rule", "", 0, ec2types.IpPermission{}, false},
-		{"UDP only", "udp", 2049, ec2types.IpPermission{IpRanges: []ec2types.IpRange{{CidrIp: sdk.String("0.0.0.0/0")}}}, false},
-		{"another port", "tcp", 22, ec2types.IpPermission{UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: &nodes}}}, false},
-		{"another group", "tcp", 2049, ec2types.IpPermission{UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: &others}}}, false},
-		{"IPv6 only", "tcp", 2049, ec2types.IpPermission{Ipv6Ranges: []ec2types.Ipv6Range{{CidrIpv6: sdk.String("::/0")}}}, false},
-		{"a prefix list of others", "tcp", 2049, ec2types.IpPermission{PrefixListIds: []ec2types.PrefixListId{{PrefixListId: &far}}}, false},
-		{"the group of the node", "tcp", 2049, ec2types.IpPermission{UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: &nodes}}}, true},
-		{"a prefix list with the node", "tcp", 2049, ec2types.IpPermission{PrefixListIds: []ec2types.PrefixListId{{PrefixListId: &near}}}, true},
-		{"the block of the node", "tcp", 2049, ec2types.IpPermission{IpRanges: []ec2types.IpRange{{CidrIp: sdk.String("10.0.0.0/16")}}}, true},
-		{"all traffic of the group", "-1", 0, ec2types.IpPermission{UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: &nodes}}}, true},
+		{"another group, IPv6", tcp(ec2types.IpPermission{
+			UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: &others}}, Ipv6Ranges: []ec2types.Ipv6Range{{CidrIpv6: sdk.String("::/0")}},
+		}), false},
+		{"a prefix list of others", tcp(ec2types.IpPermission{PrefixListIds: []ec2types.PrefixListId{{PrefixListId: &far}}}), false},
+		{"the group of the node", tcp(ec2types.IpPermission{UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: &nodes}}}), true},
+		{"a prefix list with the node", tcp(ec2types.IpPermission{PrefixListIds: []ec2types.PrefixListId{{PrefixListId: &near}}}), true},
 	} {
-		rule := []ec2types.IpPermission{part.sources}
-		if rule[0].IpProtocol = &part.protocol; part.port > 0 {
-			rule[0].FromPort, rule[0].ToPort = &part.port, &part.port
-		}
-		if part.protocol != "" {
-			_, err := s.EC2.AuthorizeSecurityGroupIngress(t.Context(), &ec2.AuthorizeSecurityGroupIngressInput{GroupId: &group, IpPermissions: rule})
-			env.Must(t, err)
-		}
+		rule := []ec2types.IpPermission{part.rule}
+		_, err := s.EC2.AuthorizeSecurityGroupIngress(t.Context(), &ec2.AuthorizeSecurityGroupIngressInput{GroupId: &group, IpPermissions: rule})
+		env.Must(t, err)
 		s.Set(nil)
 		s.start()
 		s.until(part.name+": AWS has answered", s.polled)
@@ -65,7 +56,7 @@ func TestAMountTargetThatRefusesNodesIsNamedWithTheRuleToAdd(t *testing.T) {
 			s.until(part.name+": the rule is named", s.says("MountTargetClosed", closed), s.metric(problem("MountTargetClosed", id, target), 1))
 		}
 		want := polls
-		if len(part.sources.PrefixListIds) > 0 {
+		if len(part.rule.PrefixListIds) > 0 {
 			want = map[string]int{"ec2:GetManagedPrefixListEntries": 1}
 			for action, count := range polls {
 				want[action] = count
@@ -77,10 +68,8 @@ func TestAMountTargetThatRefusesNodesIsNamedWithTheRuleToAdd(t *testing.T) {
 			polls[action] = count * s.Count(describeSystems)
 		}
 		s.sent(polls)
-		if part.protocol != "" {
-			_, err := s.EC2.RevokeSecurityGroupIngress(t.Context(), &ec2.RevokeSecurityGroupIngressInput{GroupId: &group, IpPermissions: rule})
-			env.Must(t, err)
-		}
+		_, err = s.EC2.RevokeSecurityGroupIngress(t.Context(), &ec2.RevokeSecurityGroupIngressInput{GroupId: &group, IpPermissions: rule})
+		env.Must(t, err)
 	}
 	s.Set(denied(describeGroups))
 	s.start()
@@ -88,6 +77,12 @@ func TestAMountTargetThatRefusesNodesIsNamedWithTheRuleToAdd(t *testing.T) {
 		s.unknown("MountTargetClosed"))
 	env.Quiet(t, s.shared.operator)
 	s.sent(map[string]int{describeSystems: 1, describeTargets: 1, describePoints: 1, describeNodes: 1, describeGroups: 1})
+}
+
+// tcp is a rule for NFS.
+func tcp(rule ec2types.IpPermission) ec2types.IpPermission {
+	rule.IpProtocol, rule.FromPort, rule.ToPort = sdk.String("tcp"), sdk.Int32(2049), sdk.Int32(2049)
+	return rule
 }
 
 // polled checks that AWS has answered a poll.
