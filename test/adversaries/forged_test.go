@@ -61,21 +61,26 @@ func mountsOnly(t *testing.T, cluster *env.Cluster, wanted *v1alpha1.SharedVolum
 func remade(t *testing.T, cluster *env.Cluster, name string) client.Client {
 	t.Helper()
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	env.Must(t, cluster.Client.Delete(t.Context(), space))
+	env.Must(t, client.IgnoreNotFound(cluster.Client.Delete(t.Context(), space)))
 	env.Eventually(t, "namespace "+name+" gone", func() error { return cluster.Gone(t.Context(), space.DeepCopy()) })
 	env.Must(t, cluster.Namespace(t.Context(), name))
 	return editor(t, cluster, name)
 }
 
-// leftByCommunity is a namespace whose last tenant had a SharedVolume of the community's operator. The tenant has gone, and the volume is
-// Released: the community's operator said nowhere for which SharedVolume it was made but by name.
-func leftByCommunity(t *testing.T, cluster *env.Cluster, namespace, name string) (client.Client, *corev1.PersistentVolume) {
+// communityLeaves makes a namespace whose tenant has a SharedVolume of the community's operator, and deletes it.
+func communityLeaves(t *testing.T, cluster *env.Cluster, namespace, name string) {
 	t.Helper()
 	tenant(t, cluster, namespace)
 	sv, err := cluster.PutCommunityVolume(t.Context(), namespace, name, false)
 	env.Must(t, err)
-	none := env.Merge(`{"metadata":{"finalizers":null}}`)
-	env.Must(t, cluster.Client.Patch(t.Context(), sv, none))
+	env.Must(t, cluster.Client.Patch(t.Context(), sv, env.Merge(`{"metadata":{"finalizers":null}}`)))
+	env.Must(t, cluster.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+}
+
+// leftByCommunity makes that namespace again. The tenant has gone, and the volume is Released: the community's operator said nowhere for which
+// SharedVolume it was made but by name.
+func leftByCommunity(t *testing.T, cluster *env.Cluster, namespace, name string) (client.Client, *corev1.PersistentVolume) {
+	t.Helper()
 	own := remade(t, cluster, namespace)
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + namespace + "-" + name}}
 	t.Cleanup(func() {
@@ -99,8 +104,7 @@ func isIn(ctx context.Context, cluster *env.Cluster, volume *corev1.PersistentVo
 // finalizers. None of it is a proof of having been there.
 func TestAForgedPastGivesNobodyTheVolumeOfAPreviousTenant(t *testing.T) {
 	cluster := suite.cluster
-	wasRefused(t, cluster)
-	for name, forge := range map[string]func(sv *v1alpha1.SharedVolume){
+	forgeries := map[string]func(sv *v1alpha1.SharedVolume){
 		"finalizer": func(sv *v1alpha1.SharedVolume) { sv.Finalizers = []string{communityFinalizer} },
 		"labels": func(sv *v1alpha1.SharedVolume) {
 			sv.Labels = map[string]string{
@@ -114,42 +118,26 @@ func TestAForgedPastGivesNobodyTheVolumeOfAPreviousTenant(t *testing.T) {
 			sv.Status = v1alpha1.SharedVolumeStatus{Phase: v1alpha1.Ready, ClaimRef: v1alpha1.ClaimReference{Kind: "PersistentVolumeClaim", Name: "pvc-data"}}
 		},
 		"claim": nil,
-	} {
+	}
+	// All of it happens while no operator runs.
+	forged, volumes := map[string]*v1alpha1.SharedVolume{}, map[string]*corev1.PersistentVolume{}
+	for name := range forgeries {
+		communityLeaves(t, cluster, "forged-"+name, "data")
+	}
+	for name, forge := range forgeries {
+		forged[name], volumes[name] = forgedPast(t, cluster, name, forge)
+	}
+	operator := operate(t, cluster, alone)
+	env.Eventually(t, "the operator works", operator.Started)
+	for name, forge := range forgeries {
+		if forge != nil {
+			settles(t, cluster, forged[name])
+		}
+	}
+	env.Quiet(t, operator)
+	for name, volume := range volumes {
 		t.Run(name, func(t *testing.T) {
-			namespace := "forged-" + name
-			own, volume := leftByCommunity(t, cluster, namespace, "data")
-			forged := next(namespace, "data")
-			if forge != nil {
-				forge(forged)
-			} else {
-				// Kubernetes itself refuses a PVC on the volume of a PVC that had another UID.
-				_, _, pvc := env.CommunityVolume(namespace, "data", false)
-				env.Must(t, own.Create(t.Context(), pvc))
-			}
-			if err := own.Create(t.Context(), forged); name == "finalizer" && apierrors.IsForbidden(err) {
-				// Before the operator has run for the first time, no policy is in force.
-				env.Must(t, cluster.Client.Create(t.Context(), forged))
-			} else {
-				env.Must(t, err)
-			}
-			if forged.Status.ClaimRef.Name != "" {
-				t.Error("a tenant has written a status")
-			}
-			status := env.Merge(`{"status":{"phase":"Ready","claimRef":{"name":"pvc-data"}}}`)
-			if err := own.Status().Patch(t.Context(), forged.DeepCopy(), status); !apierrors.IsForbidden(err) {
-				t.Errorf("a tenant writes a status: %v", err)
-			}
-			// What an older CRD or a generous role may have let in.
-			if name == "status" {
-				env.Must(t, cluster.Client.Status().Patch(t.Context(), forged.DeepCopy(), status))
-			}
-			operator := operate(t, cluster, alone)
-			env.Eventually(t, "the operator works", operator.Started)
-			if forge != nil {
-				settles(t, cluster, forged)
-			}
-			env.Quiet(t, operator)
-			mountsOnly(t, cluster, forged)
+			mountsOnly(t, cluster, forged[name])
 			previous := volume.DeepCopy()
 			env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(volume), previous))
 			if previous.Spec.ClaimRef == nil || previous.Spec.ClaimRef.UID != volume.Spec.ClaimRef.UID {
@@ -157,13 +145,46 @@ func TestAForgedPastGivesNobodyTheVolumeOfAPreviousTenant(t *testing.T) {
 			}
 		})
 	}
+	isRefused(t, cluster)
 }
 
-// wasRefused checks that, once the operator has run, the API server refuses a new SharedVolume that says it is an old one.
-func wasRefused(t *testing.T, cluster *env.Cluster) {
+// forgedPast is a SharedVolume by which a tenant wants the volume of the one before, and that volume.
+func forgedPast(t *testing.T, cluster *env.Cluster, name string, forge func(*v1alpha1.SharedVolume)) (*v1alpha1.SharedVolume, *corev1.PersistentVolume) {
+	t.Helper()
+	namespace := "forged-" + name
+	own, volume := leftByCommunity(t, cluster, namespace, "data")
+	forged := next(namespace, "data")
+	if forge != nil {
+		forge(forged)
+	} else {
+		// Kubernetes itself refuses a PVC on the volume of a PVC that had another UID.
+		_, _, pvc := env.CommunityVolume(namespace, "data", false)
+		env.Must(t, own.Create(t.Context(), pvc))
+	}
+	if err := own.Create(t.Context(), forged); name == "finalizer" && apierrors.IsForbidden(err) {
+		// Before the operator has run for the first time, no policy is in force.
+		env.Must(t, cluster.Client.Create(t.Context(), forged))
+	} else {
+		env.Must(t, err)
+	}
+	if forged.Status.ClaimRef.Name != "" {
+		t.Error("a tenant has written a status")
+	}
+	status := env.Merge(`{"status":{"phase":"Ready","claimRef":{"name":"pvc-data"}}}`)
+	if err := own.Status().Patch(t.Context(), forged.DeepCopy(), status); !apierrors.IsForbidden(err) {
+		t.Errorf("a tenant writes a status: %v", err)
+	}
+	// What an older CRD or a generous role may have let in.
+	if name == "status" {
+		env.Must(t, cluster.Client.Status().Patch(t.Context(), forged.DeepCopy(), status))
+	}
+	return forged, volume
+}
+
+// isRefused checks that, once the operator has run, the API server refuses a new SharedVolume that says it is an old one.
+func isRefused(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
 	own := tenant(t, cluster, "forger")
-	operator := operate(t, cluster, alone)
 	env.Eventually(t, "a forged finalizer refused", func() error {
 		forged := next("forger", "data")
 		forged.Finalizers = []string{communityFinalizer}
@@ -173,7 +194,6 @@ func wasRefused(t *testing.T, cluster *env.Cluster) {
 		}
 		return nil
 	})
-	env.Must(t, operator.Stop())
 }
 
 // settles waits until the operator has come to a decision about a SharedVolume, whatever it is, and looks at it until then.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/csi-operators/csi-operators/api/v1alpha1"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
@@ -32,16 +33,26 @@ var suite struct {
 func TestMain(m *testing.M) {
 	os.Exit(env.RunShared(func(ctx context.Context, cluster *env.Cluster) (int, error) {
 		suite.cluster = cluster
-		cluster.Operator = env.RaceOperator
 		if err := cluster.InstallManifests(ctx); err != nil {
 			return 1, err
 		}
 		return m.Run(), nil
-	}, "--nodes", "4"))
+	}, "--nodes", "3"))
 }
 
-// alone lets an operator work at once, although another held the lease before.
-const alone = "--leader-elect=false"
+const (
+	// alone lets an operator work at once, although another held the lease before.
+	alone = "--leader-elect=false"
+	// oftener has an operator renew its lease every 2.6 s, and not every 26 s, for tests that wait for it.
+	oftener = "--leader-elect-retry-period=2600ms"
+)
+
+// racing is the cluster for a test in which most happens at the same time: its operator has the race detector.
+func racing() *env.Cluster {
+	cluster := *suite.cluster
+	cluster.Operator = env.RaceOperator
+	return &cluster
+}
 
 // operate starts the EFS operator. It ends with the test.
 func operate(t *testing.T, cluster *env.Cluster, args ...string) *env.Operator {
@@ -73,7 +84,7 @@ func install(t *testing.T, cluster *env.Cluster) {
 func tenant(t *testing.T, cluster *env.Cluster, namespace string) client.Client {
 	t.Helper()
 	env.Must(t, cluster.Namespace(t.Context(), namespace))
-	t.Cleanup(func() { forget(t, cluster, namespace) })
+	t.Cleanup(func() { empty(t, cluster, namespace) })
 	return editor(t, cluster, namespace)
 }
 
@@ -94,6 +105,17 @@ func editor(t *testing.T, cluster *env.Cluster, namespace string) client.Client 
 		return own.List(t.Context(), &corev1.PersistentVolumeClaimList{}, client.InNamespace(namespace))
 	})
 	return own
+}
+
+// empty deletes the SharedVolumes and PVCs of a tenant, of which the operators of later tests are to know nothing. To delete a namespace costs a
+// hundred requests.
+func empty(t *testing.T, cluster *env.Cluster, namespace string) {
+	t.Helper()
+	for _, kind := range []client.Object{&v1alpha1.SharedVolume{}, &corev1.PersistentVolumeClaim{}} {
+		if err := cluster.Client.DeleteAllOf(context.Background(), kind, client.InNamespace(namespace)); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // forget deletes a namespace. Nobody waits for its end: the control plane has no other use.

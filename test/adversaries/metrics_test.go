@@ -19,11 +19,11 @@ import (
 
 const (
 	// junkTokens are sent by pods that nobody knows, each with an address of its own.
-	junkTokens, junkSenders = 2400, 4
-	// mostReviews of tokens are asked for because of them.
-	mostReviews = junkTokens / 10
+	junkTokens, junkSenders = 600, 4
+	// mostReviews of tokens are asked for because of them: each sender has 20, and another one each second.
+	mostReviews = junkTokens / 3
 	// scrapes of Prometheus fall among them.
-	scrapes = 40
+	scrapes = 10
 )
 
 // Each token that nobody knows would be a question to the API server, and would push what is known of Prometheus out of memory.

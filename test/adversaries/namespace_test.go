@@ -22,6 +22,8 @@ type moment struct {
 	answered bool
 	// mounted lets a pod use the PVC; deleted deletes the SharedVolume before.
 	mounted, deleted bool
+	// soak leaves the moment to make soak: a unit test, TestNoVolumeIsEverOpenOrForAStranger, has thousands of all kinds.
+	soak bool
 }
 
 func moments() []moment {
@@ -37,14 +39,14 @@ func moments() []moment {
 		return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/persistentvolumes/pv-"+name+"-data-")
 	}
 	return []moment{
-		{name: "before-volume", write: creates("persistentvolumes")},
+		{name: "before-volume", write: creates("persistentvolumes"), soak: true},
 		{name: "after-volume", write: creates("persistentvolumes"), answered: true},
-		{name: "before-claim", write: creates("persistentvolumeclaims")},
+		{name: "before-claim", write: creates("persistentvolumeclaims"), soak: true},
 		{name: "after-claim", write: creates("persistentvolumeclaims"), answered: true},
-		{name: "before-status", write: writesStatus},
-		{name: "ready"},
+		{name: "before-status", write: writesStatus, soak: true},
+		{name: "ready", soak: true},
 		{name: "mounted", mounted: true},
-		{name: "deleted", deleted: true},
+		{name: "deleted", deleted: true, soak: true},
 		{name: "before-removal", deleted: true, write: deletes},
 	}
 }
@@ -52,12 +54,15 @@ func moments() []moment {
 // A namespace goes, and another tenant gets one of the same name, while the operator is in the middle of something for the tenant
 // before. What it has begun must never reach the next one.
 func TestANamespaceMadeAgainGetsNothingOfThePreviousTenant(t *testing.T) {
-	cluster := suite.cluster
+	cluster := racing()
 	through := env.NewProxy(t, cluster)
 	operator := operate(t, cluster, alone, "--kubeconfig", through.Kubeconfig(t, cluster, env.OperatorNamespace))
 	env.Eventually(t, "the operator works", operator.Started)
 	for _, moment := range moments() {
 		t.Run(moment.name, func(t *testing.T) {
+			if moment.soak {
+				env.OnlySoak(t)
+			}
 			namespace := "again-" + moment.name
 			own := tenant(t, cluster, namespace)
 			reached, goOn := hold(through, moment, namespace)

@@ -52,15 +52,16 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 	level := env.Merge(`{"spec":{"logLevel":"Trace"}}`)
 	env.Must(t, cluster.Client.Patch(t.Context(), env.EFS(""), level))
 	env.Eventually(t, "all as it was asked for since then", func() error {
-		err := errors.Join(cluster.Settled(t.Context()), cluster.Ready(t.Context(), late), cluster.Ready(t.Context(), kept))
-		if cmp.Equal(want, contents(t, cluster)) {
-			err = errors.Join(err, errors.New("the driver has not changed"))
+		pvc := env.PVCOf(kept)
+		err := errors.Join(cluster.Ready(t.Context(), late), cluster.Ready(t.Context(), kept), cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
+		if err == nil && pvc.UID == before.UID {
+			err = errors.New("the PVC is still the old one")
 		}
-		if pvc := env.PVCOf(kept); err == nil {
-			err = cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc)
-			if pvc.UID == before.UID {
-				err = errors.Join(err, errors.New("the PVC is still the old one"))
-			}
+		if err == nil {
+			err = cluster.Settled(t.Context())
+		}
+		if err == nil && cmp.Equal(want, contents(t, cluster)) {
+			err = errors.New("the driver has not changed")
 		}
 		return err
 	})
@@ -92,10 +93,13 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 			cluster.Ready(t.Context(), env.SharedVolume("restored", "late")))
 	})
 	env.Eventually(t, "the driver as it was at the snapshot", func() error {
+		if err := cluster.Settled(t.Context()); err != nil {
+			return err
+		}
 		if diff := cmp.Diff(want, contents(t, cluster)); diff != "" {
 			return errors.New("not as at the snapshot (-want +got):\n" + diff)
 		}
-		return cluster.Settled(t.Context())
+		return nil
 	})
 	made, err := cluster.Audit.Since(mark, env.OperatorUser)
 	env.Must(t, err)
@@ -110,11 +114,14 @@ func TestAnOperatorOutlivesThatEtcdIsSetBack(t *testing.T) {
 	_, err = cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "delete", "service", "aws-efs-csi-driver-controller-metrics")
 	env.Must(t, err)
 	env.Eventually(t, "a change after the restore", func() error {
+		if err := cluster.Settled(t.Context()); err != nil {
+			return err
+		}
 		now := contents(t, cluster)
 		if cmp.Equal(want, now) || len(now) != len(want) {
 			return fmt.Errorf("%d objects, %d before, or nothing has changed", len(now), len(want))
 		}
-		return cluster.Settled(t.Context())
+		return nil
 	})
 	refused()
 	select {

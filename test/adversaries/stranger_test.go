@@ -117,8 +117,10 @@ func TestAVolumeOfATenantBeforeIsForNobody(t *testing.T) {
 		ends bool
 		// asks says that the new tenant makes a SharedVolume as well, which is refused.
 		asks bool
+		// soak leaves it to make soak: the test below kills as well.
+		soak bool
 	}{
-		"killed": {ends: true, disturb: func(_ *testing.T, through *env.Proxy, operator *env.Operator) {
+		"killed": {ends: true, soak: true, disturb: func(_ *testing.T, through *env.Proxy, operator *env.Operator) {
 			through.KillAt(func(r *http.Request) bool { return env.IsWrite(r) && strings.Contains(r.URL.Path, "/persistentvolume") }, 1, true, operator.Kill)
 		}},
 		"blind": {disturb: func(_ *testing.T, through *env.Proxy, _ *env.Operator) {
@@ -133,6 +135,9 @@ func TestAVolumeOfATenantBeforeIsForNobody(t *testing.T) {
 		"refused": {asks: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if tc.soak {
+				env.OnlySoak(t)
+			}
 			namespace := "former-" + name
 			own := tenant(t, cluster, namespace)
 			through, guard := env.NewProxy(t, cluster), watchVolumes(t, cluster)
@@ -177,13 +182,16 @@ func TestAVolumeOfATenantBeforeIsForNobody(t *testing.T) {
 }
 
 // fewSchedules and allSchedules are how many SharedVolumes go through a random order of deletions, creations and kills beside Kubernetes' own
-// binder. Make soak has all.
-const fewSchedules, allSchedules = 40, 300
+// binder, and fewKills how often the operator is killed meanwhile. Make soak has all.
+const (
+	fewSchedules, allSchedules = 24, 300
+	fewKills                   = 3
+)
 
 func TestKubernetesBindsNoVolumeToAStrangerInAnyOrder(t *testing.T) {
-	count := fewSchedules
+	count, most := fewSchedules, fewKills
 	if env.IsSoak(t) {
-		count = allSchedules
+		count, most = allSchedules, allSchedules
 	}
 	cluster := *suite.cluster
 	cluster.Operator = env.OperatorName
@@ -204,7 +212,11 @@ func TestKubernetesBindsNoVolumeToAStrangerInAnyOrder(t *testing.T) {
 	}()
 	kills := 0
 	for running := true; running; {
-		through.KillAt(env.IsWrite, 1+dice.IntN(2*count), dice.IntN(2) == 1, operator.Kill)
+		if kills < most {
+			through.KillAt(env.IsWrite, 1+dice.IntN(2*count), dice.IntN(2) == 1, operator.Kill)
+		} else {
+			through.Set(nil)
+		}
 		select {
 		case err := <-ended:
 			env.Must(t, err)

@@ -19,7 +19,7 @@ import (
 
 const (
 	// fewFailing and allFailing are how many SharedVolumes one tenant has that can't be served: a quota forbids their PVCs. Make soak has all.
-	fewFailing, allFailing = 300, 10_000
+	fewFailing, allFailing = 100, 10_000
 	// One in squatted fails because a PVC of its name is there, which is no PVC of its own.
 	squatted = 20
 	// One in fat carries as many annotations as the API server takes, which is 256 KiB in all.
@@ -31,8 +31,8 @@ const (
 	// mostBefore is how many requests about each of them, on average, may come before the PVC of another tenant is made who asks meanwhile. All
 	// that is wrong with one costs four to five: nobody waits for the whole crowd.
 	mostBefore = 2
-	// mostLater is how many requests all of them may cost together while the lease is renewed once, which takes 26 s.
-	mostLater = 400
+	// mostLater is how many requests all of them may cost together while the lease is renewed once, which takes 2.6 s.
+	mostLater = 100
 )
 
 // A tenant fills a namespace with SharedVolumes that can't be served, as many as the community's operator was never tried with. Others
@@ -48,7 +48,7 @@ func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	hostile, honest := tenant(t, &cluster, "hostile"), tenant(t, &cluster, "honest")
 	squat(t, hostile, crowd/squatted)
 	limit(t, &cluster, "hostile")
-	operator := operate(t, &cluster)
+	operator := operate(t, &cluster, oftener)
 	env.Eventually(t, "the operator leads", operator.Started)
 	install(t, &cluster)
 	served := 0
@@ -93,7 +93,7 @@ func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	volumes := &metav1.PartialObjectMetadataList{}
 	volumes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeList"))
 	env.Must(t, cluster.Client.List(t.Context(), volumes, client.MatchingLabels{"openshift.io/aws-efs-operator-shared-volume-owner-namespace": "hostile"}))
-	if count := len(volumes.Items); count > crowd/100 {
+	if count := len(volumes.Items); count > crowd/50 {
 		t.Errorf("%d volumes were made for PVCs that a quota forbids", count)
 	}
 	bounded(t, "beside the crowd")
@@ -101,7 +101,7 @@ func TestACrowdOfFailingSharedVolumesStarvesNobody(t *testing.T) {
 	env.Must(t, serve("beside the crowd"))
 
 	env.Must(t, operator.Stop())
-	operator = operate(t, &cluster)
+	operator = operate(t, &cluster, oftener)
 	env.Eventually(t, "the next operator leads", operator.Started)
 	env.Must(t, serve("after a restart"))
 	awaitFailed(t, operator, crowd)

@@ -29,7 +29,7 @@ import (
 const (
 	OperatorName      = "aws-efs-csi-driver-operator"
 	OperatorNamespace = "openshift-cluster-csi-drivers"
-	// RaceOperator is its program with the race detector, for test/adversaries: there the most happens at the same time.
+	// RaceOperator is its program with the race detector, for a test of test/adversaries: there the most happens at the same time.
 	RaceOperator = race + OperatorName
 	// OperatorUser is the operator's name in the audit log.
 	OperatorUser = "system:serviceaccount:" + OperatorNamespace + ":" + OperatorName
