@@ -43,6 +43,8 @@ type Cluster struct {
 	store     *stored.Store
 	// left is what was in the cluster at the end of the last test that Unchanged has looked at.
 	left Snapshot
+	// spent says that no further test can use the cluster.
+	spent bool
 }
 
 // Root is the repository's folder, found upwards from the working directory.

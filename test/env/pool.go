@@ -24,6 +24,8 @@ type Pool struct {
 	Most int
 	// Flags are those of "devcluster up".
 	Flags []string
+	// InOrder says that tests run one after the other, in the order of their files, so that the last one may leave a cluster that is of no more use.
+	InOrder bool
 	// Sweeps says that tests leave everything behind: the pool takes each cluster back to what it was when Prepare had ended.
 	Sweeps bool
 	// Prepare, if set, gives a new cluster what all tests expect.
@@ -66,7 +68,9 @@ func (p *Pool) Run(m *testing.M, further ...*Pool) int {
 // Lend gives a test a cluster until the test ends, one that was started with these flags as well. That of a test that fails is lent to nobody else.
 func (p *Pool) Lend(t *testing.T, flags ...string) *Cluster {
 	t.Helper()
-	t.Parallel()
+	if !p.InOrder {
+		t.Parallel()
+	}
 	p.await(t)
 	key := strings.Join(flags, " ")
 	cluster := p.take(key)
@@ -84,6 +88,14 @@ func (p *Pool) Lend(t *testing.T, flags ...string) *Cluster {
 		Must(t, p.remember(t.Context(), cluster, key))
 	}
 	t.Cleanup(func() { p.giveBack(t, cluster) })
+	return cluster
+}
+
+// LendForGood is Lend for a test that leaves the cluster as nobody can use it: the next test starts another one.
+func (p *Pool) LendForGood(t *testing.T) *Cluster {
+	t.Helper()
+	cluster := p.Lend(t)
+	t.Cleanup(func() { cluster.spent = true })
 	return cluster
 }
 
@@ -159,7 +171,7 @@ func (p *Pool) remember(ctx context.Context, cluster *Cluster, key string) error
 // giveBack lets the next test have the cluster. One that can't be swept is stopped: the next test starts another one.
 func (p *Pool) giveBack(t *testing.T, cluster *Cluster) {
 	t.Helper()
-	if t.Failed() {
+	if t.Failed() || cluster.spent {
 		return
 	}
 	if p.Sweeps {

@@ -82,6 +82,9 @@ func (s Scene) Unchanged() {
 	})
 }
 
+// Changed says that a test leaves the cluster with other objects. The next test takes what it finds for what has to be unchanged.
+func (c *Cluster) Changed() { c.left = nil }
+
 // NoRefusals checks, when the test ends, that these users have asked for nothing that they have no right to.
 func (s Scene) NoRefusals(users ...string) {
 	s.T.Helper()

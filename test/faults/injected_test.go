@@ -104,7 +104,9 @@ func TestAFailureAloneIsRetried(t *testing.T) {
 		})
 	}
 	through.Set(nil)
-	env.Must(t, cluster.Uninstall(t.Context()))
+	t.Run("TestAFailedLookUpDoesNotHideWhatARemovalWaitsFor", func(t *testing.T) {
+		aFailedLookUpDoesNotHideWhatARemovalWaitsFor(t, cluster, through, operator)
+	})
 }
 
 // chance decides which request fails, and how. Conflicts and too many requests are what happens in busy clusters.

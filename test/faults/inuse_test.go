@@ -14,8 +14,7 @@ import (
 )
 
 // While a removal waits for pods, the operator looks them up again and again. A look-up that fails is no news about them.
-func TestAFailedLookUpDoesNotHideWhatARemovalWaitsFor(t *testing.T) {
-	cluster, through, operator := installed(t)
+func aFailedLookUpDoesNotHideWhatARemovalWaitsFor(t *testing.T, cluster *env.Cluster, through *env.Proxy, operator *env.Operator) {
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	_, pvc, pod := env.Workload()

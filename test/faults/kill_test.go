@@ -15,7 +15,11 @@ import (
 // what it has begun. For the API server there are two cases: it has got the request, or it has not.
 func aKilledOperatorIsSucceededByOneThatFinishes(t *testing.T, cluster *env.Cluster, through *env.Proxy, phases []*phase, start cost) {
 	operator := operate(t, cluster, through, alone)
-	for i, moment := range moments(env.Dice(t), env.Rounds(t), phases) {
+	count := len(phases)
+	if env.IsSoak(t) {
+		count = env.Rounds(t)
+	}
+	for i, moment := range moments(env.Dice(t), count, phases) {
 		p := moment.phase
 		passed := t.Run(fmt.Sprintf("%d %s %s", i+1, p.name, moment.name), func(t *testing.T) {
 			env.Eventually(t, "the operator works", operator.Started)

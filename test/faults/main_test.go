@@ -1,5 +1,5 @@
 // Package faults disturbs the operator and looks at what becomes of it: it is killed, the API server goes away, another
-// operator runs beside it, requests fail. Each test has a control plane to itself until it ends, so that tests can run side by side.
+// operator runs beside it, requests fail. Each test has a control plane to itself until it ends.
 package faults
 
 import (
@@ -18,11 +18,11 @@ import (
 )
 
 // nodes is how many each cluster has.
-const nodes = "6"
+const nodes = "4"
 
 // pool has the clusters of the tests, which leave nothing behind. They are not swept: Kubernetes' binder, whose cache is behind, takes a new PVC in
-// the namespace default for the one of that name that was just deleted. Most of the time, tests wait for a lease.
-var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", nodes}, Prepare: prepare}
+// the namespace default for the one of that name that was just deleted. One after the other, they need one cluster.
+var pool = &env.Pool{Size: 1, InOrder: true, Flags: []string{"--nodes", nodes}, Prepare: prepare}
 
 func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
 

@@ -172,18 +172,11 @@ func TestManySharedVolumesOutliveAnOutage(t *testing.T) {
 
 // Nothing that a user deletes waits for an operator that is away. What is left is swept when it comes back.
 func TestDeletionNeverWaitsForTheOperator(t *testing.T) {
-	// What goes with a CRD comes late to controllers of Kubernetes: this cluster is for nobody else.
-	t.Parallel()
-	cluster, err := env.Start(t.Context(), "--nodes", nodes)
-	env.Must(t, err)
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	env.Must(t, cluster.InstallManifests(t.Context()))
+	cluster := pool.Lend(t)
+	// The CRD is another one at the end.
+	cluster.Changed()
 	const name = "sharedvolumes.aws-efs.managed.openshift.io"
-	_, err = cluster.Kubectl(t.Context(), "delete", "crd", name)
+	_, err := cluster.Kubectl(t.Context(), "delete", "crd", name)
 	env.Must(t, err)
 	// The operator is there before the CRD.
 	operator := operate(t, cluster, nil, alone)
