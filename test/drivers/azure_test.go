@@ -1,7 +1,6 @@
 package drivers
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +43,7 @@ func TestAzureDiskFollowsTheConfigurationOfItsCloud(t *testing.T) {
 }
 
 func (s *derived) follows(t *testing.T) {
-	t.Cleanup(func() { s.end(t) })
+	t.Cleanup(func() { s.quit(t) })
 	user := "system:serviceaccount:" + env.OperatorNamespace + ":" + s.driver.Operator
 	mark, err := s.cluster.Audit.Now()
 	env.Must(t, err)
@@ -242,12 +241,4 @@ func (s *derived) stays(t *testing.T, problem string) {
 		return s.cluster.ConditionOf(t.Context(), s.driver.Name, "Available", operatorv1.ConditionTrue)
 	})
 	s.rolled(t, 0, 0)
-}
-
-// end makes room for the next test.
-func (s *derived) end(t *testing.T) {
-	s.clear(t)
-	for _, object := range []client.Object{s.secret(), s.made(), cloudConfig()} {
-		env.Must(t, client.IgnoreNotFound(s.cluster.Client.Delete(context.Background(), object)))
-	}
 }

@@ -1,7 +1,6 @@
 package drivers
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,7 +33,7 @@ func TestOpenShiftsDriversOfAzureAreMigratedThroughKills(t *testing.T) {
 	disk := &migrated{scene{cluster: cluster, driver: azuredisk.Driver(), classes: map[string]string{"managed-csi": "false"}}}
 	file := &migrated{scene{cluster: cluster, driver: azurefile.Driver(), classes: map[string]string{"azurefile-csi": "true"}}}
 	for _, s := range []*migrated{disk, file} {
-		t.Cleanup(func() { s.end(t) })
+		t.Cleanup(func() { s.quit(t) })
 	}
 	env.Must(t, client.IgnoreAlreadyExists(cluster.Client.Create(t.Context(), cloudConfig())))
 	for _, s := range []*migrated{disk, file} {
@@ -191,7 +190,6 @@ func (s *migrated) namesWhatWaits(t *testing.T) {
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}, Subjects: []rbacv1.Subject{
 		{Kind: rbacv1.ServiceAccountKind, Namespace: env.OperatorNamespace, Name: s.driver.ControllerServiceAccount()},
 	}}
-	t.Cleanup(func() { env.Must(t, s.cluster.Client.Delete(context.Background(), class)) })
 	says := func(named bool) {
 		t.Helper()
 		env.Eventually(t, fmt.Sprintf("the PVC is named: %t", named), func() error {
@@ -239,12 +237,4 @@ func (s *migrated) identity(t *testing.T) map[string]string {
 		return isBinding && predecessors.SharedRole(binding) != ""
 	})
 	return found
-}
-
-// end makes room for the next test.
-func (s *migrated) end(t *testing.T) {
-	s.clear(t)
-	for _, object := range []client.Object{s.secret(), s.driver.Derived.Secret(s.namespace()), cloudConfig(), predecessors.AzureCloudConfig()} {
-		env.Must(t, client.IgnoreNotFound(s.cluster.Client.Delete(context.Background(), object)))
-	}
 }

@@ -30,7 +30,8 @@ type handover struct {
 
 func newHandover(t *testing.T) *handover {
 	t.Helper()
-	cluster := handovers.Lend(t)
+	cluster := pool.Lend(t)
+	env.Must(t, cluster.AddWorkers(t.Context(), handedNodes))
 	d := awsebs.Driver()
 	h := &handover{scene: scene{cluster: cluster, driver: d}}
 	env.Must(t, cluster.Namespace(t.Context(), env.OperatorNamespace))

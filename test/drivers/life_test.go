@@ -44,7 +44,7 @@ func TestGCPPDIsInstalledAndNeverRemoved(t *testing.T) {
 
 // live goes through the life of a driver. The steps build on each other, as in a cluster.
 func live(t *testing.T, s scene) {
-	t.Cleanup(func() { s.clear(t) })
+	t.Cleanup(func() { s.quit(t) })
 	for _, object := range s.before {
 		env.Must(t, client.IgnoreAlreadyExists(s.cluster.Client.Create(t.Context(), object)))
 	}

@@ -3,24 +3,22 @@ package drivers
 
 import (
 	"context"
+	"errors"
 	"os"
-	"strconv"
 	"testing"
 
+	"github.com/csi-operators/csi-operators/internal/driver"
 	"github.com/csi-operators/csi-operators/test/env"
+	"github.com/csi-operators/csi-operators/test/env/vcenters"
 )
 
-// pool has the clusters of the tests.
-var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "4"}, Prepare: func(ctx context.Context, cluster *env.Cluster) error {
-	return cluster.Namespace(ctx, env.OperatorNamespace)
-}}
-
-// vSpheres has those that are in vSphere: no node of another cloud can become one of a vCenter.
-var vSpheres = &env.Pool{Most: 1, Flags: []string{"--nodes", "4", "--platform", "VSphere"}, Prepare: pool.Prepare}
-
-// handovers has those in which a predecessor of OpenShift 4.5 works: such tests leave everything behind.
-var handovers = &env.Pool{Most: 1, Sweeps: true, Flags: []string{"--nodes", strconv.Itoa(handedNodes)}}
-
-func TestMain(m *testing.M) {
-	os.Exit(pool.Run(m, vSpheres, handovers))
+// pool lends one cluster, because a start costs more than a sweep, and other packages run meanwhile. Its nodes are VMs of vCenters from the beginning:
+// what a node says of its VM can't be taken back.
+var pool = &env.Pool{
+	Size: 1, Sweeps: true, Flags: []string{"--nodes", "4", "--platform", "None", "--feature-gates", driver.SchedulingGate + "=true"},
+	Prepare: func(ctx context.Context, cluster *env.Cluster) error {
+		return errors.Join(cluster.Namespace(ctx, env.OperatorNamespace), vcenters.NameVMs(ctx, cluster))
+	},
 }
+
+func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }

@@ -1,7 +1,6 @@
 package drivers
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -59,13 +58,6 @@ func (s *clouded) restart(t *testing.T) {
 	env.Quiet(t, s.operator)
 }
 
-func (s *clouded) finish(t *testing.T, further ...client.Object) {
-	s.clear(t)
-	for _, object := range append(further, s.secret(), s.made()) {
-		env.Must(t, client.IgnoreNotFound(s.cluster.Client.Delete(context.Background(), object)))
-	}
-}
-
 // content checks a key of the Secret that the operator makes.
 func (s *clouded) content(t *testing.T, key, want string) {
 	t.Helper()
@@ -92,7 +84,7 @@ func usersConfig(pairs ...string) *corev1.ConfigMap {
 // A cloud that is away keeps a new cluster waiting, and changes nothing in one that has its driver. Each change restarts both workloads once.
 func TestCinderFollowsItsUserAndItsCloud(t *testing.T) {
 	s := openStack(t, cinder.Driver(), scene{classes: map[string]string{"standard-csi": "true"}})
-	t.Cleanup(func() { s.finish(t, usersConfig()) })
+	t.Cleanup(func() { s.quit(t) })
 	s.cloud.Away()
 	s.start(t)
 	s.rollouts.put(t, s.secret())
@@ -139,7 +131,7 @@ func TestCinderFollowsItsUserAndItsCloud(t *testing.T) {
 func TestClassesOfManilaFollowTheShareTypes(t *testing.T) {
 	s := openStack(t, manila.Driver(), scene{})
 	theirs := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "csi-manila-taken"}, Provisioner: "other.example.com"}
-	t.Cleanup(func() { s.finish(t, theirs) })
+	t.Cleanup(func() { s.quit(t) })
 	env.Must(t, s.cluster.Client.Create(t.Context(), theirs))
 	s.cloud.SetMissing("manila", true)
 	s.start(t)
@@ -198,7 +190,7 @@ func TestOpenShiftsDriversOfOpenStackAreMigrated(t *testing.T) {
 	for _, d := range []driver.Driver{cinder.Driver(), manila.Driver()} {
 		t.Run(d.Name, func(t *testing.T) {
 			s := openStack(t, d, scene{})
-			t.Cleanup(func() { s.finish(t, predecessors.OpenStackConfigMaps(d)...) })
+			t.Cleanup(func() { s.quit(t) })
 			env.Must(t, s.cluster.Namespace(t.Context(), s.namespace()))
 			s.rollouts.put(t, s.secret())
 			rendered := variants.Render(t, d, func(cfg *driver.Config) {

@@ -1,7 +1,6 @@
 package drivers
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"testing"
@@ -10,13 +9,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/controller/clustercsidriver/rbac"
 	"github.com/csi-operators/csi-operators/internal/driver"
-	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	snapshotv1 "github.com/csi-operators/csi-operators/internal/kube/snapshot/v1"
 	"github.com/csi-operators/csi-operators/test/env"
 )
@@ -51,30 +48,15 @@ func (s *scene) start(t *testing.T) {
 	env.Must(t, err)
 }
 
-// clear makes room for the next driver, which stays away from ports of nodes that are taken, and from a default class.
-func (s *scene) clear(t *testing.T) {
-	ctx := context.Background()
-	if s.operator != nil {
-		if t.Failed() {
-			t.Logf("the operator printed:\n%s", env.LastLines(s.operator.Output()))
-		}
-		if err := s.operator.Stop(); err != nil {
-			t.Error(err)
-		}
+// quit stops the operator. The pool takes away what is left.
+func (s *scene) quit(t *testing.T) {
+	if s.operator == nil {
+		return
 	}
-	// Without the API of snapshots, there is no object of it.
-	for _, object := range append(s.all(t), env.CR(s.driver.Name, "")) {
-		if err := s.cluster.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
-			t.Error(err)
-		}
+	if t.Failed() {
+		t.Logf("the operator printed:\n%s", env.LastLines(s.operator.Output()))
 	}
-	if s.driver.CloudClasses != nil {
-		made := client.MatchingLabels{openshift.ManagedByLabel: s.driver.Operator}
-		if err := s.cluster.Client.DeleteAllOf(ctx, &storagev1.StorageClass{}, made); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := s.cluster.Kubectl(ctx, "delete", "--ignore-not-found", "crd", snapshotv1.CRD); err != nil {
+	if err := s.operator.Stop(); err != nil {
 		t.Error(err)
 	}
 }

@@ -27,7 +27,7 @@ const schedulerNamespace = "scheduler"
 // With the gate, the scheduler keeps a pod from nodes whose CSINode lacks the driver. It tries the pod again when a driver with a limit of volumes
 // registers on a node, whichever driver that is. It does not notice a driver without a limit: such a pod waits until something else wakes it.
 func TestPodsWaitForTheDriverWithTheFeatureGate(t *testing.T) {
-	s := scheduling{pool.Lend(t, "--feature-gates", driver.SchedulingGate+"=true")}
+	s := scheduling{pool.Lend(t)}
 	ebs, efs := awsebs.Driver(), awsefs.Driver()
 	s.prepare(t, ebs, true)
 	s.prepare(t, efs, true)
@@ -49,9 +49,10 @@ func TestPodsWaitForTheDriverWithTheFeatureGate(t *testing.T) {
 	s.scheduled(t, "efs")
 }
 
-// Without the gate, the API server drops the field, and the scheduler places pods on nodes without the driver.
+// Without the gate, the API server drops the field, and the scheduler places pods on nodes without the driver. That is a cluster of its own.
 func TestPodsDoNotWaitForTheDriverWithoutTheFeatureGate(t *testing.T) {
-	s := scheduling{pool.Lend(t)}
+	env.OnlySoak(t)
+	s := scheduling{pool.Lend(t, "--feature-gates", driver.SchedulingGate+"=false")}
 	node := s.worker(t)
 	for name, d := range map[string]driver.Driver{"ebs": awsebs.Driver(), "efs": awsefs.Driver()} {
 		s.prepare(t, d, false)

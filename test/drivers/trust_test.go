@@ -1,7 +1,6 @@
 package drivers
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,12 +24,7 @@ type trust struct{ rollouts }
 func TestEBSFollowsTheCAOfItsCloud(t *testing.T) {
 	d := awsebs.Driver()
 	s := &trust{rollouts{scene: scene{cluster: pool.Lend(t), driver: d, classes: map[string]string{"gp3-csi": "", "gp2-csi": ""}}}}
-	t.Cleanup(func() {
-		s.clear(t)
-		for _, object := range []client.Object{s.secret(), s.cloudConfig()} {
-			env.Must(t, client.IgnoreNotFound(s.cluster.Client.Delete(context.Background(), object)))
-		}
-	})
+	t.Cleanup(func() { s.quit(t) })
 	env.Must(t, client.IgnoreAlreadyExists(s.cluster.Client.Create(t.Context(), s.secret())))
 	mark, err := s.cluster.Audit.Now()
 	env.Must(t, err)

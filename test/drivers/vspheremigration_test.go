@@ -18,9 +18,8 @@ import (
 	"github.com/csi-operators/csi-operators/test/env/predecessors"
 )
 
-// The driver has the same names as that of OpenShift, and is changed where it is. So has what is in the vCenters.
-func TestOpenShiftsDriverOfVSphereIsMigrated(t *testing.T) {
-	s := inVSphere(t, 1)
+// isMigrated shows a driver that has the same names as that of OpenShift, and is changed where it is. So has what is in the vCenters.
+func (s *inVCenters) isMigrated(t *testing.T) {
 	rendered := variants.Render(t, s.driver, func(cfg *driver.Config) {
 		delete(cfg.Kinds, driver.VolumeSnapshotClassKind())
 		cfg.Cloud = driver.CloudFacts{Known: true, StoragePolicy: "openshift-storage-policy-" + s.id}

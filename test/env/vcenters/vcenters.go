@@ -5,6 +5,7 @@ package vcenters
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -52,18 +53,28 @@ func Put(ctx context.Context, c *env.Cluster, vcenters int) ([]*fakevsphere.VCen
 		one.Tag("openshift-region", domain.Region, "/dc1")
 		one.Tag("openshift-zone", domain.Zone, "/dc1/host/cluster1")
 	}
-	err = Use(ctx, c, all...)
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		if id := "vsphere://" + vmUUID(node.Name); err == nil && node.Spec.ProviderID != id {
-			err = c.Client.Patch(ctx, node, env.Merge(fmt.Sprintf(`{"spec":{"providerID":%q}}`, id)))
-		}
-	}
-	if err != nil {
+	if err := errors.Join(Use(ctx, c, all...), NameVMs(ctx, c)); err != nil {
 		fakevsphere.CloseAll(all)
 		return nil, fmt.Errorf("vSphere of the cluster: %w", err)
 	}
 	return all, nil
+}
+
+// NameVMs lets the nodes say which VMs they are. They must have no other providerID.
+func NameVMs(ctx context.Context, c *env.Cluster) error {
+	nodes := &corev1.NodeList{}
+	if err := c.Client.List(ctx, nodes); err != nil {
+		return fmt.Errorf("nodes of the cluster: %w", err)
+	}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if id := "vsphere://" + vmUUID(node.Name); node.Spec.ProviderID != id {
+			if err := c.Client.Patch(ctx, node, env.Merge(fmt.Sprintf(`{"spec":{"providerID":%q}}`, id))); err != nil {
+				return fmt.Errorf("VM of node %s: %w", node.Name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // Use writes what an installer writes about vCenters.
