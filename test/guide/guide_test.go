@@ -2,7 +2,6 @@
 package guide
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +15,11 @@ import (
 
 	"github.com/csi-operators/csi-operators/test/env"
 )
+
+// pool has a cluster for one test after the other: a sweep costs less than a start.
+var pool = &env.Pool{Size: 1, Most: 1, Sweeps: true, Flags: []string{"--nodes", "3"}}
+
+func TestMain(m *testing.M) { os.Exit(pool.Run(m)) }
 
 // blocks are marked as bash. What can't run here, because it never ends for instance, is marked as sh.
 func blocks(t *testing.T, root, name string) []env.Block {
@@ -80,9 +84,7 @@ const rollBackPage = "upgrade-from-community.md"
 // reader is somebody with the repository, the programs that the guides name, and a cluster with the operator.
 func reader(t *testing.T, root string) (*env.Cluster, string) {
 	t.Helper()
-	cluster, err := env.Start(t.Context(), "--nodes", "4")
-	env.Must(t, err)
-	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
+	cluster := pool.Lend(t)
 	env.Must(t, cluster.InstallManifests(t.Context()))
 	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, nil)
 	env.Must(t, err)
@@ -112,11 +114,8 @@ func samples(t *testing.T, cluster *env.Cluster, root string) {
 	if len(files) < 2 {
 		t.Errorf("%d samples", len(files))
 	}
-	for _, file := range files {
-		if _, err := cluster.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "-f", file); err != nil {
-			t.Errorf("%s: %v", filepath.Base(file), err)
-		}
-	}
+	_, err = cluster.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "-f", strings.Join(files, ","))
+	env.Must(t, err)
 }
 
 // surroundings makes a folder as the reader has it: what the guides name of the repository, and the programs. What a reader

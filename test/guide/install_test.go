@@ -246,21 +246,24 @@ func TestWhatTheGuidesNameIsThere(t *testing.T) {
 	for _, image := range append(current.Images, current.Packaging...) {
 		images = append(images, image.Image[:strings.LastIndex(image.Image, ":")])
 	}
+	toLink, toFile := regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`), regexp.MustCompile(`\b(bundle|config|docs)/[\w./-]*\w`)
+	toImage := regexp.MustCompile(`quay\.io/csi-operators/[\w/.-]*\w`)
+	anchors := map[string]map[string]bool{}
 	for _, guide := range guides {
 		text, err := os.ReadFile(guide)
 		env.Must(t, err)
 		name := filepath.Base(guide)
-		for _, link := range regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`).FindAllStringSubmatch(string(text), -1) {
+		for _, link := range toLink.FindAllStringSubmatch(string(text), -1) {
 			if !strings.Contains(link[1], "://") {
-				linked(t, guide, link[1], link[2])
+				linked(t, anchors, guide, link[1], link[2])
 			}
 		}
-		for _, file := range regexp.MustCompile(`\b(bundle|config|docs)/[\w./-]*\w`).FindAllString(string(text), -1) {
+		for _, file := range toFile.FindAllString(string(text), -1) {
 			if _, err := os.Stat(filepath.Join(root, file)); err != nil && !strings.HasSuffix(file, "-") && name == "install.md" {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		for _, image := range regexp.MustCompile(`quay\.io/csi-operators/[\w/.-]*\w`).FindAllString(string(text), -1) {
+		for _, image := range toImage.FindAllString(string(text), -1) {
 			if !slices.Contains(images, image) {
 				t.Errorf("%s: %s has no image %s", name, release.ImagesFile, image)
 			}
@@ -268,8 +271,8 @@ func TestWhatTheGuidesNameIsThere(t *testing.T) {
 	}
 }
 
-// linked follows a link in a guide to its file and its heading.
-func linked(t *testing.T, from, file, anchor string) {
+// linked follows a link in a guide to its file and its heading. It keeps the anchors of each file.
+func linked(t *testing.T, anchors map[string]map[string]bool, from, file, anchor string) {
 	t.Helper()
 	target := from
 	if file != "" {
@@ -282,13 +285,23 @@ func linked(t *testing.T, from, file, anchor string) {
 	if anchor == "" {
 		return
 	}
-	text, err := os.ReadFile(target)
-	env.Must(t, err)
-	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
-		letters := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
-		if "#"+strings.ReplaceAll(letters, " ", "-") == anchor {
-			return
-		}
+	if anchors[target] == nil {
+		anchors[target] = anchorsOf(t, target)
 	}
-	t.Errorf("%s: %s has no heading for %s", filepath.Base(from), filepath.Base(target), anchor)
+	if !anchors[target][anchor] {
+		t.Errorf("%s: %s has no heading for %s", filepath.Base(from), filepath.Base(target), anchor)
+	}
+}
+
+// anchorsOf are those of the headings of a file.
+func anchorsOf(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	env.Must(t, err)
+	found, others := map[string]bool{}, regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		letters := others.ReplaceAllString(strings.ToLower(heading[1]), "")
+		found["#"+strings.ReplaceAll(letters, " ", "-")] = true
+	}
+	return found
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -83,7 +84,7 @@ func startLifecycle(t *testing.T, cluster *env.Cluster, root string) *lifecycle 
 	}
 	go func() {
 		defer close(l.ended)
-		ticks := time.NewTicker(200 * time.Millisecond)
+		ticks := time.NewTicker(400 * time.Millisecond)
 		defer ticks.Stop()
 		for {
 			select {
@@ -192,6 +193,8 @@ func (l *lifecycle) create(ctx context.Context, kind, namespace, name string, co
 
 func (l *lifecycle) patch(ctx context.Context, object *unstructured.Unstructured, status map[string]any) error {
 	before := object.DeepCopy()
-	object.Object["status"] = status
+	if object.Object["status"] = status; equality.Semantic.DeepEqual(before.Object, object.Object) {
+		return nil
+	}
 	return l.cluster.Client.Patch(ctx, object, client.MergeFrom(before))
 }

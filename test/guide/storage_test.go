@@ -17,7 +17,7 @@ func TestTheCommandsOfTheClustersStorageWork(t *testing.T) {
 	env.Must(t, err)
 	programs, err := env.ReleasePrograms(env.RaceAsked(), version)
 	env.Must(t, err)
-	cluster, err := env.Start(t.Context(), append(programs, "--nodes", "4", "--platform", "GCP")...)
+	cluster, err := env.Start(t.Context(), append(programs, "--nodes", "3", "--platform", "GCP")...)
 	env.Must(t, err)
 	t.Cleanup(func() { env.Must(t, cluster.Stop(context.Background())) })
 	env.Must(t, cluster.ApplyRelease(t.Context(), env.Release{Version: version}))
