@@ -56,7 +56,7 @@ PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers re
 # Make lists the packages at most once, when a recipe first needs them.
 UNIT_TESTS = $(eval UNIT_TESTS := $(filter-out $(PROGRAM_TESTS) ./test/node,$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...)))$(UNIT_TESTS)
 # What starts no goroutine has no races, and takes five times as long with the detector. test/rules holds them to it.
-PURE_TESTS = $(filter-out ./hack/testrun ./hack/publish ./internal/driver/accept,$(filter $(addprefix ./,internal/driver% internal/testing/canned hack/% \
+PURE_TESTS = $(filter-out ./hack/testrun ./internal/driver/accept,$(filter $(addprefix ./,internal/driver% internal/testing/canned hack/% \
 	$(addprefix internal/controller/,storage storage/olm sharedvolume/crdstatus) \
 	$(addprefix internal/controller/clustercsidriver/,credential nodes pendingpvc rbac watch) \
 	internal/cloud/efs internal/cloud/vsphere/cloudconfig internal/kube/manifest internal/kube/openshift internal/kube/volume \

@@ -76,7 +76,6 @@ func TestAPushThatWasCutIsRepeated(t *testing.T) {
 		"the connection is cut": func(s *scene) { s.cut.Store(s.writes.Load() + 2*9 + 7) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
 			s := newScene(t)
 			spoil(s)
 			err := s.publisher(t).publish(t.Context(), "")

@@ -64,34 +64,37 @@ func TestCleanupDeletesWhatTheClusterOwnsAndNothingElse(t *testing.T) {
 	t.Logf("%d calls", len(c.Calls()))
 }
 
-func TestThreeHundredAccessPointsArePaged(t *testing.T) {
+func TestManyAccessPointsArePaged(t *testing.T) {
+	// There are four pages of access points. A page of AWS has 100.
+	const many, size = 31, 10
 	c := newCloud(t)
 	mine, theirs := c.FileSystem(of(infra), ""), c.FileSystem(of(other), "")
 	left := []string{theirs}
-	for i := range 300 {
+	for i := range many {
 		c.AccessPoint(mine, of(infra))
-		if i%50 == 0 {
+		if i%size == 0 {
 			left = append(left, c.AccessPoint(theirs, of(other)))
 		}
 	}
 	// More than a page of file systems.
-	for range 101 {
+	for range size + 1 {
 		left = append(left, c.FileSystem(of(other), ""))
 	}
 	c.FileSystem(of(infra), "")
 	c.Set(nil)
+	c.Page = size
 	report := c.cleanup()
 	want(t, report, efscleanup.Clean)
 	c.WantLeft(left...)
-	if got := c.Count("elasticfilesystem:DeleteAccessPoint"); got != 300 {
-		t.Errorf("%d deletions of access points, want 300", got)
+	if got := c.Count("elasticfilesystem:DeleteAccessPoint"); got != many {
+		t.Errorf("%d deletions of access points, want %d", got, many)
 	}
-	// 300 are read once more each; there are 4 pages before, 1 after, and the guards of the file systems look twice.
-	if got := c.Count("elasticfilesystem:DescribeAccessPoints"); got > 300+4+1+4 {
+	// Each is read once more; there are 4 pages before, 1 after, and the guards of the file systems look twice.
+	if got := c.Count("elasticfilesystem:DescribeAccessPoints"); got > many+4+1+4 {
 		t.Errorf("access points were read %d times", got)
 	}
-	if got := len(c.Calls()); got > 2*300+35 {
-		t.Errorf("%d calls for 300 access points", got)
+	if got := len(c.Calls()); got > 2*many+35 {
+		t.Errorf("%d calls for %d access points", got, many)
 	}
 	t.Logf("%d calls", len(c.Calls()))
 }

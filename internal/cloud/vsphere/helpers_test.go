@@ -84,13 +84,14 @@ type center struct {
 	leaked []string
 }
 
-// startCenter starts a vCenter at 127.0.0.N.
+// startCenter starts a vCenter at 127.0.0.N. Without a change, it has one host.
 func startCenter(t *testing.T, last int, change func(*simulator.Model)) *center {
 	t.Helper()
 	c := &center{host: fmt.Sprintf("127.0.0.%d", last), counts: map[string]int{}, ended: map[string]bool{}, seen: map[string]bool{}}
 	c.model = simulator.VPX()
 	// Networks and running VMs don't matter for storage.
 	c.model.Portgroup, c.model.Autostart = 0, false
+	c.model.Host, c.model.ClusterHost = 0, 1
 	if change != nil {
 		change(c.model)
 	}
@@ -116,6 +117,9 @@ func startCenter(t *testing.T, last int, change func(*simulator.Model)) *center 
 	})
 	return c
 }
+
+// severalHosts gives a vCenter a host without a cluster, and three with one.
+func severalHosts(model *simulator.Model) { model.Host, model.ClusterHost = 1, 3 }
 
 // limitPrivileges removes privileges that don't concern storage: a vCenter has 482, and a poll would read all of them for each object.
 func (c *center) limitPrivileges() {

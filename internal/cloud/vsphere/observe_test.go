@@ -46,7 +46,7 @@ func change[T mo.Entity](t *testing.T, c *center, kind, name string, do func(T))
 }
 
 func TestOnePollReadsTheNodesAndWhatTheyRunOn(t *testing.T) {
-	c := startCenter(t, 1, nil)
+	c := startCenter(t, 1, severalHosts)
 	s := newScene(t, c)
 	s.want.UUIDs = append(c.machines()[:2], "00000000-0000-0000-0000-000000000000", c.machines()[0])
 	change(t, c, "VirtualMachine", "DC0_C0_RP0_VM0", func(vm *simulator.VirtualMachine) {
@@ -99,7 +99,7 @@ func TestOnePollReadsTheNodesAndWhatTheyRunOn(t *testing.T) {
 }
 
 func TestAVMThatIsDeletedDuringThePollIsLeftOut(t *testing.T) {
-	c := startCenter(t, 1, nil)
+	c := startCenter(t, 1, severalHosts)
 	s := newScene(t, c)
 	s.want.UUIDs = c.machines()
 	calls := 0
@@ -188,7 +188,7 @@ func TestTheWorkspaceOfTheLegacyFormIsAFailureDomain(t *testing.T) {
 }
 
 func TestGroupsOfHostsAreReadWhereAFailureDomainIsOne(t *testing.T) {
-	c := startCenter(t, 1, nil)
+	c := startCenter(t, 1, severalHosts)
 	var hosts []types.ManagedObjectReference
 	change(t, c, "ClusterComputeResource", "DC0_C0", func(cluster *simulator.ClusterComputeResource) {
 		hosts = cluster.Host[:2]

@@ -55,7 +55,7 @@ func TestIdleMeansNoRequestButTheSchedules(t *testing.T) {
 }
 
 func TestAChangeInAVCenterWakes(t *testing.T) {
-	c := startCenter(t, 1, nil)
+	c := startCenter(t, 1, severalHosts)
 	s := newScene(t, c)
 	s.tick()
 	for what, tc := range map[string]struct {

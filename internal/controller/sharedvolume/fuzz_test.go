@@ -339,7 +339,7 @@ func FuzzNext(f *testing.F) {
 
 // The share of FuzzNext that every test run does: always the same.
 func TestPlansKeepTheirPromises(t *testing.T) {
-	const rounds = 60000
+	const rounds = 40000
 	random := rand.New(rand.NewPCG(1, 2))
 	data, steps := make([]byte, 64), map[string]int{}
 	for range rounds {

@@ -268,7 +268,7 @@ func (w *world) happen(ctx context.Context, random *rand.Rand, o *operator) *ope
 // In whatever order SharedVolumes, PVCs and namespaces go and come, operators are killed and watches fail: no volume is ever open, or for a PVC of
 // another tenant.
 func TestNoVolumeIsEverOpenOrForAStranger(t *testing.T) {
-	const schedules, length = 10000, 40
+	const schedules, length = 3000, 40
 	bound, rejoined := 0, 0
 	for seed := range uint64(schedules) {
 		random, w := rand.New(rand.NewPCG(1, seed)), newWorld()

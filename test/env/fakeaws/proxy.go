@@ -55,6 +55,8 @@ type Proxy struct {
 	URL string
 	// Slow is how often a file system or a mount target is looked at until it is available, or gone. It is set before programs start.
 	Slow int
+	// Page, if set, is how many objects a list of EFS has at most, whatever it is asked for. It is set before programs start.
+	Page int
 
 	server *httptest.Server
 	moto   string
@@ -155,6 +157,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call := callOf(r, body)
+	if query := r.URL.Query(); p.Page > 0 {
+		for _, size := range []string{"MaxItems", "MaxResults"} {
+			if query.Has(size) {
+				query.Set(size, strconv.Itoa(p.Page))
+			}
+		}
+		r.URL.RawQuery = query.Encode()
+	}
 	p.mutex.Lock()
 	call.Number = len(p.calls) + 1
 	p.calls = append(p.calls, call)

@@ -253,7 +253,7 @@ func (f *fleet) happen(surprising bool) {
 
 func TestRandomFleetsAreReplacedInOrderAndToTheEnd(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for number := range 10000 {
+	for number := range 4000 {
 		f := newRandomFleet(random)
 		for round := 0; round < 400 && !f.isDone(round); round++ {
 			if err := f.step(); err != nil {
