@@ -191,7 +191,7 @@ func releases() (current, older release.Release, err error) {
 // prove is the command line of the proof.
 func (a *account) prove(folder string, args ...string) *exec.Cmd {
 	command := exec.Command(os.Args[0], append([]string{ //nolint:noctx // The tests end it.
-		"-kubeconfig", a.cluster.Kubeconfig(), "-account", fakeaws.Account, "-output", folder, "-poll", "100ms", "-beat", "1s", "-timeout", "1m",
+		"-kubeconfig", a.cluster.Kubeconfig(), "-account", fakeaws.Account, "-output", folder, "-poll", "300ms", "-beat", "1s", "-timeout", "1m",
 	}, args...)...)
 	command.Env = append(a.variables(), asProve+"=1")
 	return command
@@ -300,7 +300,7 @@ func TestTheProofLeavesNothing(t *testing.T) {
 	// The driver exists, and the record does not have it.
 	kills := []fault{{when: "after", words: "create -f -", at: 1 + plannedObjects}}
 	// Every second kill of the soak is at a request to AWS, and the others are at a command.
-	rounds := 1
+	rounds := 0
 	if env.IsSoak(t) {
 		rounds = min(env.Rounds(t), 20)
 		// OLM finds the upgrade when the run is gone.
