@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,42 +10,20 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/internal/driver/catalogue"
-	"github.com/csi-operators/csi-operators/internal/kube/openshift"
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
 const ebs = "ebs.csi.aws.com"
 
-func TestDriverOfSomebodyElseIsNotMigratedUnlessAsked(t *testing.T) {
-	s := fresh(t, configv1.AWSPlatformType)
-	theirs := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: ebs, Labels: map[string]string{"who": "somebody"}}}
-	env.Must(t, s.Client.Create(t.Context(), theirs))
-	s.install(env.Release{Version: release})
-	s.says("AWSEBSCSIDriverOperatorStaticControllerDegraded", operatorv1.ConditionTrue, "oc annotate csidriver ebs.csi.aws.com csi.openshift.io/managed=true")
-	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "ForeignCSIDriver")
-	s.operatorSays(configv1.OperatorUpgradeable, configv1.ConditionTrue, "")
-	env.Must(t, s.Gone(t.Context(), env.CR(ebs, "")))
-	if started := s.uids(); len(started) > 0 {
-		t.Errorf("started nevertheless: %v", started)
-	}
-	_, err := s.Kubectl(t.Context(), "annotate", "csidriver", ebs, "csi.openshift.io/managed=true")
-	env.Must(t, err)
-	s.reach(release)
-	ours := &storagev1.CSIDriver{}
-	env.Must(t, s.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), ours))
-	if ours.UID != theirs.UID || ours.Labels[openshift.ManagedByLabel] != entry(ebs).Operator || ours.Labels["who"] != "somebody" {
-		t.Errorf("the CSIDriver was taken over as %s with labels %v", ours.UID, ours.Labels)
-	}
-}
-
-// A driver is installed, and then an administrator does one thing after the other to it. The upgrade comes last.
+// A driver is installed, and then an administrator does one thing after the other to it. At last, the cluster becomes one of another platform, and is
+// upgraded. Each step begins with the cluster as the one before has left it: an installation takes 3 s of
+// processor.
 func TestAdministratorsHaveTheLastWord(t *testing.T) {
-	getsItsDriver(t, configv1.AWSPlatformType, "gp3-csi").take([]step{
+	steps := []step{
 		{"a deleted ClusterCSIDriver comes back, and nothing goes with it", bringsClusterCSIDriverBack},
 		{"what is the user's in the ClusterCSIDriver stays", keepsUsersFields},
 		{"Unmanaged leaves everything alone", leavesUnmanagedAlone},
@@ -52,8 +31,15 @@ func TestAdministratorsHaveTheLastWord(t *testing.T) {
 		{"the log level is followed", followsLogLevel},
 		{"a deleted ClusterOperator comes back", bringsClusterOperatorBack},
 		{"a deleted Storage is missed, and nothing goes with it", missesStorage},
-		{"an upgrade goes in order and is reported last", func(t *testing.T, s *scene) { upgrades(t, s, configv1.AWSPlatformType) }},
-	})
+		{"the driver of the old platform goes when its volumes have gone", changesPlatform},
+		{"nonsense in a ClusterCSIDriver is reported", reportsNonsense},
+		{"an upgrade goes in order and is reported last", func(t *testing.T, s *scene) { upgrades(t, s, configv1.GCPPlatformType) }},
+	}
+	if env.IsSoak(t) {
+		// The golden files of each driver show what it has on a single node.
+		steps = slices.Insert(steps, len(steps)-1, step{"a single node gets one controller", hasOneController})
+	}
+	getsItsDriver(t, configv1.AWSPlatformType, "gp3-csi").take(steps)
 }
 
 func bringsClusterCSIDriverBack(t *testing.T, s *scene) {
@@ -112,10 +98,20 @@ func leavesUnmanagedAlone(t *testing.T, s *scene) {
 		s.operatorSays(kind, configv1.ConditionUnknown, "Unmanaged")
 	}
 	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: catalogue.Namespace, Name: entry(ebs).Operator}}
+	mark, err := s.Audit.Now()
+	env.Must(t, err)
 	env.Must(t, s.Client.Delete(t.Context(), operator))
-	s.quiet()
+	s.reconciled()
 	if err := s.Gone(t.Context(), operator); err != nil {
 		env.Broken(t, "Unmanaged storage was touched: %v", err)
+	}
+	requests, err := s.Audit.Since(mark, env.CSOUser)
+	env.Must(t, err)
+	written := env.Filter(requests, func(r env.Request) bool {
+		return r.IsWrite() && !slices.Contains([]string{"leases", "events", "clusteroperators"}, r.Object.Resource)
+	})
+	if len(written) > 0 {
+		env.Broken(t, "Unmanaged storage was written:\n%s", env.Describe(written))
 	}
 	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Managed })
 	s.reach(release)
@@ -126,7 +122,7 @@ func refusesRemoved(t *testing.T, s *scene) {
 	before := s.uids()
 	s.changeStorage(func(spec *operatorv1.StorageSpec) { spec.ManagementState = operatorv1.Removed })
 	s.says("ManagementStateDegraded", operatorv1.ConditionTrue, "")
-	s.quiet()
+	s.reconciled()
 	if diff := cmp.Diff(before, s.uids()); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
 	}
@@ -169,7 +165,11 @@ func bringsClusterOperatorBack(t *testing.T, s *scene) {
 func missesStorage(t *testing.T, s *scene) {
 	before, storage := s.uids(), s.storage()
 	env.Must(t, s.Client.Delete(t.Context(), storage))
-	s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "The Storage object named cluster is missing")
+	if env.IsSoak(t) {
+		// That takes two minutes.
+		s.operatorSays(configv1.OperatorDegraded, configv1.ConditionTrue, "The Storage object named cluster is missing")
+	}
+	s.reconciled()
 	s.operatorSays(configv1.OperatorAvailable, configv1.ConditionTrue, "")
 	if diff := cmp.Diff(before, s.uids()); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)

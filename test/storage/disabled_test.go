@@ -21,24 +21,13 @@ const vSphere, vSphereAvailable = "csi.vsphere.vmware.com", "VSphereCSIDriverOpe
 
 // The driver of vSphere is optional until it was installed, and the only one that an administrator can remove. The real operator drives it here.
 func TestAReleaseNeedsNoDriverThatIsNotInstalled(t *testing.T) {
+	env.OnlySoak(t)
 	s := fresh(t, configv1.VSpherePlatformType)
 	env.Must(t, vcenters.UsePlaceholders(t.Context(), s.Cluster))
 	s.install(env.Release{Version: release})
 	s.reach(release)
 	s.isWellUntilAVCenterAnswers()
-
-	s.changeDriver(vSphere, func(driver *operatorv1.ClusterCSIDriver) { driver.Spec.ManagementState = operatorv1.Removed })
-	s.eventually("the driver has gone", func() error { return s.Gone(t.Context(), csiDriver()) })
-	s.says(vSphereAvailable, operatorv1.ConditionTrue, "DriverDisabled")
-	s.install(env.Release{Version: nextRelease})
-	s.reach(nextRelease)
-	s.says(vSphereAvailable, operatorv1.ConditionTrue, "DriverDisabled")
-	s.eventually("the driver is at the release's version", func() error {
-		if at := s.driver(vSphere).Status.Version; at != nextRelease {
-			return fmt.Errorf("it is at %q", at)
-		}
-		return nil
-	})
+	s.isUpgradedWithoutVSphere()
 }
 
 // OpenShift's operators have left a cluster as the Assisted Installer makes it: without a vCenter, without a driver, and well. It stays so.
@@ -51,6 +40,24 @@ func TestAReleaseKeepsAClusterWellThatHasNoVCenterYet(t *testing.T) {
 	s.reach(release)
 	journal.checkLegacyCSO(t)
 	s.isWellUntilAVCenterAnswers()
+	s.isUpgradedWithoutVSphere()
+}
+
+// isUpgradedWithoutVSphere removes the driver, and upgrades the cluster.
+func (s *scene) isUpgradedWithoutVSphere() {
+	s.t.Helper()
+	s.changeDriver(vSphere, func(driver *operatorv1.ClusterCSIDriver) { driver.Spec.ManagementState = operatorv1.Removed })
+	s.eventually("the driver has gone", func() error { return s.Gone(s.t.Context(), csiDriver()) })
+	s.says(vSphereAvailable, operatorv1.ConditionTrue, "DriverDisabled")
+	s.install(env.Release{Version: nextRelease})
+	s.reach(nextRelease)
+	s.says(vSphereAvailable, operatorv1.ConditionTrue, "DriverDisabled")
+	s.eventually("the driver is at the release's version", func() error {
+		if at := s.driver(vSphere).Status.Version; at != nextRelease {
+			return fmt.Errorf("it is at %q", at)
+		}
+		return nil
+	})
 }
 
 // isWellUntilAVCenterAnswers takes a cluster that has a placeholder in place of a vCenter to one that is switched off, and then to one that answers.

@@ -35,8 +35,7 @@ func environment(edit func([]corev1.EnvVar) []corev1.EnvVar) func(*unstructured.
 	}
 }
 
-func TestNonsenseInAClusterCSIDriverIsReported(t *testing.T) {
-	s := getsItsDriver(t, configv1.GCPPlatformType, "standard-csi")
+func reportsNonsense(t *testing.T, s *scene) {
 	const pd = "pd.csi.storage.gke.io"
 	s.changeDriver(pd, func(driver *operatorv1.ClusterCSIDriver) {
 		driver.Spec.ManagementState = operatorv1.Force

@@ -29,7 +29,7 @@ func entriesOf(platform configv1.PlatformType) []catalogue.Entry {
 	return found
 }
 
-// getsItsDriver is installed with a look at each moment: the platform gets its driver, versions are reported last, and nobody is an administrator.
+// getsItsDriver installs with a look at each moment: the platform gets its driver, versions are reported last, and nobody is an administrator.
 func getsItsDriver(t *testing.T, platform configv1.PlatformType, class string) *scene {
 	t.Helper()
 	s := fresh(t, platform)
@@ -153,24 +153,37 @@ func (s *scene) holdsOnlyItsRBAC(entry catalogue.Entry) {
 	}
 }
 
-// The golden files of each driver have its pods on a single node.
-func TestSingleNodeGetsOneController(t *testing.T) {
-	s := fresh(t, configv1.GCPPlatformType)
+// hasOneController makes the cluster one of a single node. The golden files of each driver have its pods there.
+func hasOneController(t *testing.T, s *scene) {
 	s.changeInfrastructure(func(status *configv1.InfrastructureStatus) {
 		status.ControlPlaneTopology, status.InfrastructureTopology = configv1.SingleReplicaTopologyMode, configv1.SingleReplicaTopologyMode
 	})
-	s.install(env.Release{Version: release})
+	workload, deployment := entriesOf(configv1.GCPPlatformType)[0].Workloads[0], &appsv1.Deployment{}
+	s.eventually("one controller", func() error {
+		err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: workload.Namespace, Name: workload.Name}, deployment)
+		state := deployment.Status
+		if err == nil && (state.ObservedGeneration != deployment.Generation || state.Replicas != 1 || state.AvailableReplicas != 1) {
+			err = fmt.Errorf("there are %d, and %d of them are available", state.Replicas, state.AvailableReplicas)
+		}
+		return err
+	})
 	s.reach(release)
 	s.isComplete(entriesOf(configv1.GCPPlatformType), 1)
 }
 
-// A cluster whose platform has no driver, and what the release does there all the same.
-func TestPlatformWithoutDriverIsHealthyAndSaysSo(t *testing.T) {
-	s := fresh(t, configv1.NonePlatformType)
+// A driver of others goes with its platform. Then the platform has no driver, and the release does some things all the same: it refuses what a stolen
+// token of the operator would ask for.
+func TestAPlatformWithoutDriverIsHealthyAndTokensAreLimited(t *testing.T) {
+	s := fresh(t, configv1.PowerVSPlatformType)
+	metricsAreNotForEverybody(t, s)
 	s.install(env.Release{Version: release})
 	s.reach(release)
 	s.take([]step{
+		{"the driver of others is removed with its operator", removesDriverOfOthers},
 		{"pods that could not share a volume keep the cluster from the next version", findsPodsThatCouldNotShare},
+		{"bindings", bindsWhatTheCatalogueSays},
+		{"limits", holdsTokensToTheLimits},
+		{"labels of namespaces that pods would not start with", refusesLabels},
 		{"it is healthy and says so", isHealthyWithoutDriver},
 	})
 }

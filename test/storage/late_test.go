@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -16,26 +17,29 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// While a cluster is installed, storage is there before monitoring is. Lists in place of streams are what older API servers need.
-func TestAKindThatIsServedLateIsUsedThen(t *testing.T) {
-	s := fresh(t, configv1.IBMCloudPlatformType)
-	crd := s.takeAway("servicemonitors.monitoring.coreos.com")
+// installWithLists applies the release for a cluster without ServiceMonitors. Lists in place of streams are what older API servers need.
+func (s *scene) installWithLists() {
+	s.t.Helper()
 	mark, err := s.Audit.Now()
-	env.Must(t, err)
+	env.Must(s.t, err)
 	lists := environment(func(all []corev1.EnvVar) []corev1.EnvVar {
 		return append(all, corev1.EnvVar{Name: "KUBE_FEATURE_WatchListClient", Value: "false"})
 	})
 	s.install(env.Release{Version: release, Edit: func(object *unstructured.Unstructured) bool {
 		return object.GetKind() != "ServiceMonitor" && lists(object)
 	}})
-	s.reach(release)
-	requests, err := s.Audit.Since(mark, env.CSOUser)
-	env.Must(t, err)
-	if lists := env.Filter(requests, func(r env.Request) bool { return r.Verb == "list" && r.Object.Resource == "storages" }); len(lists) == 0 {
-		t.Error("the Storage was not listed: this test no longer shows what it is about")
-	}
-	s.reports("servicemonitors", false)
+	s.eventually("the Storage listed", func() error {
+		requests, err := s.Audit.Since(mark, env.CSOUser)
+		if lists := env.Filter(requests, func(r env.Request) bool { return r.Verb == "list" && r.Object.Resource == "storages" }); err == nil && len(lists) == 0 {
+			err = errors.New("not yet, or by a stream")
+		}
+		return err
+	})
+}
 
+// usesALateKind serves ServiceMonitors.
+func usesALateKind(t *testing.T, s *scene, crd *unstructured.Unstructured) {
+	s.reports("servicemonitors", false)
 	env.Must(t, s.Client.Create(t.Context(), crd))
 	monitor := &unstructured.Unstructured{}
 	monitor.SetGroupVersionKind(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "ServiceMonitor"})

@@ -17,8 +17,8 @@ const (
 	nextRelease = "4.21.1"
 )
 
-// pool has the clusters of the tests.
-var pool = &env.Pool{Size: 2, Check: checkRBAC}
+// pool lends one cluster, because a start costs more than what tests wait for, and other packages run meanwhile.
+var pool = &env.Pool{Size: 1, Check: checkRBAC}
 
 func TestMain(m *testing.M) {
 	programs, err := env.ReleasePrograms(env.RaceAsked(), release, nextRelease)

@@ -4,18 +4,17 @@ import (
 	"net/http"
 	"testing"
 
-	configv1 "github.com/openshift/api/config/v1"
-
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// The API server finds out who asks, which the program needs RBAC for. That allowed readers get metrics is shown in test/e2e.
-func TestMetricsAreNotForEverybody(t *testing.T) {
-	s := fresh(t, configv1.NonePlatformType)
+// metricsAreNotForEverybody looks at a program outside of the cluster. The API server finds out who asks, which the program needs RBAC for. That allowed
+// readers get metrics is shown in test/e2e.
+func metricsAreNotForEverybody(t *testing.T, s *scene) {
+	t.Helper()
 	k := s.outside("csi-driver-operator")
 	address, err := env.FreeAddress(t.Context())
 	env.Must(t, err)
-	k.start("--metrics-bind-address", address)
+	program := k.start("--metrics-bind-address", address)
 	token, err := s.Token(t.Context(), "default", "default")
 	env.Must(t, err)
 	url := "https://" + address + "/metrics"
@@ -33,4 +32,5 @@ func TestMetricsAreNotForEverybody(t *testing.T) {
 			t.Errorf("%s gets %d (%v), want %d", who, code, err, one.want)
 		}
 	}
+	k.stop(program)
 }

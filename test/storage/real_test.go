@@ -86,16 +86,6 @@ func (s *scene) readsSecrets() {
 	}
 }
 
-// What the policies of the release refuse.
-func TestTheOperatorsTokenBindsNothingButWhatTheCatalogueSays(t *testing.T) {
-	s := fresh(t, configv1.NonePlatformType)
-	s.install(env.Release{Version: release})
-	s.reach(release)
-	s.take([]step{
-		{"bindings", bindsWhatTheCatalogueSays}, {"limits", holdsTokensToTheLimits}, {"labels of namespaces that pods would not start with", refusesLabels},
-	})
-}
-
 // The thief of the cluster-storage-operator's token tries to give RBAC that others have to somebody else, or in another namespace.
 func bindsWhatTheCatalogueSays(t *testing.T, s *scene) {
 	const manilas = "openshift-manila-csi-driver"

@@ -322,24 +322,26 @@ func (s *scene) repaired(driver string) {
 	}
 }
 
-// quiet waits until CSO makes no request but for its lease for as long as it takes to renew that one.
-func (s *scene) quiet() {
+// reconciled waits until CSO has looked at everything, after all that happened before: whatever its state is, it makes the ClusterOperator again, twice.
+func (s *scene) reconciled() {
 	s.t.Helper()
-	mark, err := s.Audit.Now()
-	env.Must(s.t, err)
-	s.eventually("no requests between two renewals of the lease", func() error {
-		requests, err := s.Audit.Since(mark, env.CSOUser)
-		if err != nil {
-			return err
-		}
-		// A watch is opened anew every few minutes.
-		requests = env.Filter(requests, func(r env.Request) bool { return r.Verb != "watch" })
-		last := len(requests) - 1
-		if last < 1 || !requests[last].IsLease() || !requests[last-1].IsLease() || !requests[last].IsWrite() {
-			return fmt.Errorf("%d requests so far", len(requests))
-		}
-		return nil
-	})
+	for range 2 {
+		before, err := s.ClusterOperator(s.t.Context())
+		env.Must(s.t, err)
+		env.Must(s.t, s.Client.Delete(s.t.Context(), before))
+		s.eventually("a new ClusterOperator", func() error {
+			after, err := s.ClusterOperator(s.t.Context())
+			switch {
+			case err != nil:
+				return err
+			case after.UID == before.UID:
+				return errors.New("it is the old one")
+			case len(after.Status.Conditions) == 0:
+				return errors.New("nothing is reported in it")
+			}
+			return nil
+		})
+	}
 }
 
 // logged checks that the cluster-storage-operator has printed a text.

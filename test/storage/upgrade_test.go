@@ -13,8 +13,9 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-// Two drivers are upgraded. What administrators do, and what stand-ins do, ends with an upgrade of one.
+// Two drivers are upgraded. What administrators do, and a cluster in vSphere, ends with an upgrade of one.
 func TestUpgradeGoesInOrderAndIsReportedLast(t *testing.T) {
+	env.OnlySoak(t)
 	upgrades(t, installed(t, configv1.OpenStackPlatformType), configv1.OpenStackPlatformType)
 }
 
