@@ -162,8 +162,8 @@ func hasOneController(t *testing.T, s *scene) {
 	s.eventually("one controller", func() error {
 		err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: workload.Namespace, Name: workload.Name}, deployment)
 		state := deployment.Status
-		if err == nil && (state.ObservedGeneration != deployment.Generation || state.Replicas != 1 || state.AvailableReplicas != 1) {
-			err = fmt.Errorf("there are %d, and %d of them are available", state.Replicas, state.AvailableReplicas)
+		if err == nil && (state.ObservedGeneration != deployment.Generation || state.Replicas != 1 || state.UpdatedReplicas != 1 || state.AvailableReplicas != 1) {
+			err = fmt.Errorf("there are %d, %d of them are new, and %d are available", state.Replicas, state.UpdatedReplicas, state.AvailableReplicas)
 		}
 		return err
 	})
