@@ -59,7 +59,7 @@ UNIT_TESTS = $(eval UNIT_TESTS := $(filter-out $(PROGRAM_TESTS) ./test/node,$(sh
 PURE_TESTS = $(filter-out ./hack/testrun ./internal/driver/accept,$(filter $(addprefix ./,internal/driver% internal/testing/canned hack/% \
 	$(addprefix internal/controller/,storage storage/olm sharedvolume/crdstatus) \
 	$(addprefix internal/controller/clustercsidriver/,credential nodes pendingpvc rbac watch) \
-	internal/cloud/efs internal/cloud/vsphere/cloudconfig internal/kube/manifest internal/kube/openshift internal/kube/volume \
+	internal/cloud/efs internal/cloud/vsphere internal/cloud/vsphere/cloudconfig internal/kube/manifest internal/kube/openshift internal/kube/volume \
 	internal/release $(addprefix internal/release/,artifact olm payload) \
 	$(addprefix internal/plugin/,doctor drivers efs% iam install leftovers migrate mustgather redact rollout share survey) \
 	pkg/efscleanup test/rules test/rbac test/alerts test/bench/report),$(UNIT_TESTS)))
@@ -168,7 +168,7 @@ test/kubernetes:
 soak: build race real standin bin/venv/moto vm-programs $(if $(REAL_NODES),node-programs node-images bin/suite bin/agnhost) ## Disturb the programs for long, by a random seed. FAULT_ROUNDS=n sets how long, FAULT_SEED=n repeats one.
 	@export FAULT_ROUNDS=$${FAULT_ROUNDS:-200} FAULT_SEED=$${FAULT_SEED:-$$RANDOM}; \
 		echo "FAULT_ROUNDS=$$FAULT_ROUNDS FAULT_SEED=$$FAULT_SEED"; \
-		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries bundle idle e2e storage real node demo prove) ./internal/cloud/vsphere/policy && \
+		NODE_PODS=distinct RACE=1 go test -race -count=1 -p 1 -timeout 6h -v $(addprefix ./test/,faults takeover drivers rollout aws adversaries bundle idle e2e storage real node demo prove) ./internal/cloud/vsphere/... && \
 		go test -count=1 -timeout 1h -v ./test/vm && \
 		cd devcluster && $(PINNED) go test -count=1 -timeout 1h -v -run 'TestNothingIsLeftOfRealNodes|TestAnInterruptedUp' ./test
 	@$(if $(REAL_NODES),$(MAKE) release-rehearsal)
