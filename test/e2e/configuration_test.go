@@ -79,9 +79,6 @@ func configurations() map[string]configuration {
 			rollouts: rollouts{1, 1},
 		},
 		"TLS profile Modern": with(tls(`{"type":"Modern","modern":{}}`), "--tls-min-version=VersionTLS13"),
-		"TLS profile Old":    with(tls(`{"type":"Old","old":{}}`), "--tls-min-version=VersionTLS10", "TLS_RSA_WITH_AES_128_CBC_SHA"),
-		"TLS profile Custom": with(tls(`{"type":"Custom","custom":{"minTLSVersion":"VersionTLS11","ciphers":["ECDHE-RSA-AES256-GCM-SHA384"]}}`),
-			"--tls-min-version=VersionTLS11", "--http2-disable=true"),
 		"resource tags": {
 			object: infrastructure, status: true,
 			change:   `{"status":{"platformStatus":{"aws":{"resourceTags":[{"key":"cost:center","value":"42"}]}}}}`,
@@ -92,9 +89,6 @@ func configurations() map[string]configuration {
 		"a single node": {
 			object: infrastructure, status: true, change: topology("SingleReplica"), undo: topology("HighlyAvailable"),
 			want: []string{`"replicas":1`, "--leader-election-lease-duration=270s"}, rollouts: rollouts{controller: 1},
-		},
-		"an external control plane": {
-			object: infrastructure, status: true, change: topology("External"), undo: topology("HighlyAvailable"), rollouts: rollouts{controller: 1},
 		},
 		"two nodes and an arbiter": {
 			object: infrastructure, status: true, change: topology("HighlyAvailableArbiter"), undo: topology("HighlyAvailable"),
@@ -113,33 +107,46 @@ func configurations() map[string]configuration {
 	}
 }
 
-// A change of the configuration restarts exactly the pods that depend on it, once; taking it back, once more.
+// A change of the configuration restarts exactly the pods that depend on it, once. The changes come one on top of the other, and are taken back together.
 func configurationRollsOutOnceToWhatDependsOnIt(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
-	for name, tc := range configurations() {
+	all := configurations()
+	// Both are about the topology.
+	order := []string{"two nodes and an arbiter", "a single node", "proxy", "TLS profile Modern", "resource tags", "log level", "volume metrics"}
+	if len(order) != len(all) {
+		t.Fatalf("%d of %d configurations", len(order), len(all))
+	}
+	for _, name := range order {
 		t.Run(name, func(t *testing.T) {
-			before := generations(t, cluster)
-			for _, want := range tc.want {
-				if strings.Contains(pods(t, cluster), want) {
-					t.Fatalf("the pods have %s before the change", want)
-				}
-			}
-			once := rollouts{before.controller + tc.rollouts.controller, before.nodes + tc.rollouts.nodes}
+			tc, before := all[name], generations(t, cluster)
+			hasNot(t, cluster, tc.want)
 			configure(t, cluster, tc, tc.change)
-			settle(t, cluster, operator, once)
+			settle(t, cluster, operator, rollouts{before.controller + tc.rollouts.controller, before.nodes + tc.rollouts.nodes})
 			for _, want := range tc.want {
 				if text := pods(t, cluster); !strings.Contains(text, want) {
 					t.Errorf("the pods have no %s:\n%s", want, text)
 				}
 			}
-			twice := rollouts{once.controller + tc.rollouts.controller, once.nodes + tc.rollouts.nodes}
-			configure(t, cluster, tc, tc.undo)
-			settle(t, cluster, operator, twice)
-			for _, want := range tc.want {
-				if strings.Contains(pods(t, cluster), want) {
-					t.Errorf("the pods still have %s", want)
-				}
-			}
 		})
+	}
+	t.Run("TestATagThatTheDriverCantCarryIsReportedAndLeftOut", func(t *testing.T) { aTagThatTheDriverCantCarryIsReportedAndLeftOut(t, cluster) })
+	for _, name := range order {
+		configure(t, cluster, all[name], all[name].undo)
+	}
+	env.Eventually(t, "the last change observed", func() error { return cluster.Settled(t.Context()) })
+	env.Quiet(t, operator)
+	for _, name := range order {
+		hasNot(t, cluster, all[name].want)
+	}
+}
+
+// hasNot checks that these texts are not in the pods.
+func hasNot(t *testing.T, cluster *env.Cluster, texts []string) {
+	t.Helper()
+	have := pods(t, cluster)
+	for _, text := range texts {
+		if strings.Contains(have, text) {
+			t.Errorf("the pods have %s:\n%s", text, have)
+		}
 	}
 }
 
@@ -172,26 +179,17 @@ func settle(t *testing.T, cluster *env.Cluster, operator *env.Operator, want rol
 	}
 }
 
-// Secrets are the administrator's in manual mode, so that nobody else changes them meanwhile.
-func TestChangedSecretsRestartTheirPodsOnce(t *testing.T) {
-	cluster := clean(t)
-	operator := operate(t, cluster)
-	manualMode(t, cluster)
-	controller := secret("aws-efs-cloud-credentials")
-	env.Scene{Cluster: cluster, T: t}.Keep(controller)
-	uninstallAtEnd(t, cluster)
-	create(t, cluster)
+// changedSecretsRestartTheirPodsOnce needs manual mode: there Secrets are the administrator's, so that nobody else changes them meanwhile.
+func changedSecretsRestartTheirPodsOnce(t *testing.T, cluster *env.Cluster, operator *env.Operator, controller *corev1.Secret) {
+	t.Helper()
 	start := generations(t, cluster)
-	if start != (rollouts{1, 1}) {
-		t.Errorf("generations %v after the installation, want one roll-out of each", start)
-	}
 	steps := []struct {
 		name   string
 		change func() error
 		want   rollouts
 	}{
-		{"another key for the controller", func() error { return rotate(t, cluster, controller, "another") }, rollouts{1, 0}},
-		{"the same content once more", func() error { return rotate(t, cluster, controller, "another") }, rollouts{1, 0}},
+		{"another key for the controller", func() error { return rotate(t, cluster, controller, "another-key") }, rollouts{1, 0}},
+		{"the same content once more", func() error { return rotate(t, cluster, controller, "another-key") }, rollouts{1, 0}},
 		{"an annotation", func() error {
 			_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "annotate", "secret", controller.Name, "example.com/note=x")
 			return err
@@ -238,9 +236,17 @@ func theTrustedCABundleRestartsBothPodsOnce(t *testing.T, cluster *env.Cluster, 
 	settle(t, cluster, operator, rollouts{start.controller + 1, start.nodes + 1})
 }
 
-// What the cluster makes for the driver may come late. The pods are started when it is all there.
+// What the cluster makes for the driver may come late, first the name of the cluster, then the Secrets. The pods are started once, when it is all there.
 func TestTheFirstRolloutWaitsForLateInputs(t *testing.T) {
 	cluster := clean(t)
+	saved, err := cluster.Kubectl(t.Context(), "get", "infrastructure", "cluster", "-o", "jsonpath={.status.infrastructureName}")
+	env.Must(t, err)
+	rename := func(name string) error {
+		infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+		return cluster.Client.Status().Patch(context.Background(), infrastructure, env.Merge(fmt.Sprintf(`{"status":{"infrastructureName":%q}}`, name)))
+	}
+	env.Must(t, rename(""))
+	t.Cleanup(func() { env.Must(t, rename(saved)) })
 	operator := operate(t, cluster)
 	env.Must(t, cluster.StopComponent(t.Context(), "stand-ins"))
 	back := false
@@ -251,6 +257,20 @@ func TestTheFirstRolloutWaitsForLateInputs(t *testing.T) {
 	})
 	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Managed)))
 	uninstallAtEnd(t, cluster)
+	env.Eventually(t, "the missing name reported", func() error {
+		cr := env.EFS("")
+		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
+		if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "has no infrastructureName") {
+			return fmt.Errorf("conditions %v", cr.Status.Conditions)
+		}
+		return nil
+	})
+	owned, err := cluster.Owned(t.Context())
+	env.Must(t, err)
+	if len(owned) != 0 {
+		t.Errorf("%d objects were applied before the cluster was known", len(owned))
+	}
+	env.Must(t, rename(saved))
 	env.Eventually(t, "the status says what is waited for", func() error {
 		return errors.Join(
 			state(t.Context(), cluster, "AWSEFSDriverControllerServiceControllerProgressing",
@@ -269,27 +289,9 @@ func TestTheFirstRolloutWaitsForLateInputs(t *testing.T) {
 	settle(t, cluster, operator, rollouts{1, 1})
 }
 
-func TestSettingsOfTheEnvironmentReachThePods(t *testing.T) {
-	cluster := clean(t)
-	operator := operateWith(t, cluster, "NODE_MEMORY_LIMIT=3Gi", "DELETE_ACCESS_POINT_ROOT_DIR=true", "PROVISIONER_WORKERS=7",
-		"PROVISIONER_TIMEOUT=90s", "VOLUME_ATTACH_LIMIT=33", "FIPS_ENABLED=true")
-	install(t, cluster)
-	settle(t, cluster, operator, rollouts{1, 1})
-	text := pods(t, cluster)
-	for _, want := range []string{
-		`"limits":{"memory":"3Gi"}`, "--delete-access-point-root-dir=true", "--worker-threads=7", "--timeout=90s", "--volume-attach-limit=33",
-		`{"name":"FIPS_ENABLED","value":"true"}`, `{"name":"AWS_USE_FIPS_ENDPOINT","value":"true"}`,
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the pods have no %s:\n%s", want, text)
-		}
-	}
-}
-
-func aTagThatTheDriverCantCarryIsReportedAndLeftOut(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
-	tc := configurations()["resource tags"]
-	t.Cleanup(func() { configure(t, cluster, tc, tc.undo) })
-	configure(t, cluster, tc, `{"status":{"platformStatus":{"aws":{"resourceTags":[{"key":"name","value":"John "}]}}}}`)
+func aTagThatTheDriverCantCarryIsReportedAndLeftOut(t *testing.T, cluster *env.Cluster) {
+	t.Helper()
+	configure(t, cluster, configurations()["resource tags"], `{"status":{"platformStatus":{"aws":{"resourceTags":[{"key":"name","value":"John "}]}}}}`)
 	env.Eventually(t, "the condition", func() error {
 		return errors.Join(
 			state(t.Context(), cluster, "ConfigObservationDegraded", `resource tag "name"="John " of the Infrastructure cluster`),

@@ -2,13 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -119,20 +120,54 @@ func everyDamageIsUndone(t *testing.T, cluster *env.Cluster, operator *env.Opera
 		object := find(t, cluster, tc)
 		kinds[object.GetKind()], wanted[tc.kind+tc.name] = true, env.Content(object)
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			env.Eventually(t, "settled before", func() error { return cluster.Settled(t.Context()) })
-			object := find(t, cluster, tc)
-			want, before := wanted[tc.kind+tc.name], generations(t, cluster)
-			env.Must(t, cluster.Client.Patch(t.Context(), object.DeepCopy(), client.RawPatch("application/json-patch+json", []byte(tc.patch))))
-			env.Eventually(t, "the damage undone", func() error { return restored(t, cluster, object, want, false) })
-			if tc.kind != "daemonset" && tc.kind != "deployment" {
-				settle(t, cluster, operator, before)
-			}
-		})
+	for _, ofPods := range []bool{false, true} {
+		for _, round := range rounds(cases, ofPods) {
+			t.Run(strings.Join(slices.Sorted(maps.Keys(round)), ", "), func(t *testing.T) {
+				env.Eventually(t, "settled before", func() error { return cluster.Settled(t.Context()) })
+				before := generations(t, cluster)
+				inflict(t, cluster, round, wanted)
+				if !ofPods {
+					settle(t, cluster, operator, before)
+				}
+			})
+		}
 	}
 	if len(kinds) != 14 {
 		t.Errorf("kinds damaged: %v, want all 14", kinds)
+	}
+}
+
+// rounds puts damage of different objects together, and never twice of one. Damage of pods, which are rolled out, is apart.
+func rounds(cases map[string]damage, ofPods bool) []map[string]damage {
+	var all []map[string]damage
+	count := map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		tc := cases[name]
+		if isPods := tc.kind == "daemonset" || tc.kind == "deployment"; isPods != ofPods {
+			continue
+		}
+		round := count[tc.kind+tc.name]
+		count[tc.kind+tc.name]++
+		if round == len(all) {
+			all = append(all, map[string]damage{})
+		}
+		all[round][name] = tc
+	}
+	return all
+}
+
+// inflict damages objects, and waits until all are as wanted.
+func inflict(t *testing.T, cluster *env.Cluster, round map[string]damage, wanted map[string]map[string]any) {
+	t.Helper()
+	damaged := map[string]*unstructured.Unstructured{}
+	for name, tc := range round {
+		damaged[name] = find(t, cluster, tc)
+		patch := client.RawPatch("application/json-patch+json", []byte(tc.patch))
+		env.Must(t, cluster.Client.Patch(t.Context(), damaged[name].DeepCopy(), patch))
+	}
+	for name, object := range damaged {
+		want := wanted[round[name].kind+round[name].name]
+		env.Eventually(t, name+": the damage undone", func() error { return restored(t, cluster, object, want, false) })
 	}
 }
 
@@ -184,26 +219,6 @@ func aBindingThatWasReplacedIsRestored(t *testing.T, cluster *env.Cluster, opera
 		return cluster.Client.Create(t.Context(), evil.DeepCopy())
 	})
 	env.Eventually(t, "the binding restored", func() error { return restored(t, cluster, object, want, true) })
-}
-
-func TestABindingWithAnotherRoleAndWithoutOurLabelIsRestored(t *testing.T) {
-	cluster := clean(t)
-	const name = "efs-csi-provisioner-binding"
-	stolen := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "view"},
-	}
-	// An older operator bound the same name to a role of somebody else.
-	env.Must(t, cluster.Client.Create(t.Context(), stolen))
-	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(stolen) })
-	operate(t, cluster)
-	install(t, cluster)
-	live := find(t, cluster, damage{kind: "clusterrolebinding", name: name})
-	role, _, err := unstructured.NestedString(live.Object, "roleRef", "name")
-	env.Must(t, err)
-	if role != "efs-csi-provisioner-role" {
-		t.Errorf("the binding refers to %s", role)
-	}
 }
 
 func anObjectWithoutOurFieldManagerIsTakenBack(t *testing.T, cluster *env.Cluster, _ *env.Operator) {

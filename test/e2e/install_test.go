@@ -1,15 +1,10 @@
 package e2e
 
 import (
-	"errors"
-	"fmt"
 	"sort"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	operatorv1 "github.com/openshift/api/operator/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -88,27 +83,6 @@ func statusCarriesTheConditionsThatToolsRead(t *testing.T, cluster *env.Cluster,
 	if cr.Status.Version != "1.0.0" || cr.Status.ReadyReplicas != 2 {
 		t.Errorf("version %q and readyReplicas %d, want 1.0.0 and 2", cr.Status.Version, cr.Status.ReadyReplicas)
 	}
-}
-
-func logLevelReachesTheDriver(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
-	cr := env.EFS("")
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-	t.Cleanup(func() { env.Must(t, patch(cluster, env.EFS(""), `{"spec":{"logLevel":"Normal"}}`)) })
-	cr.Spec.LogLevel = operatorv1.Trace
-	env.Must(t, cluster.Client.Update(t.Context(), cr))
-	env.Eventually(t, "every container runs with --v=6", func() error {
-		daemonSet := &appsv1.DaemonSet{}
-		key := client.ObjectKey{Namespace: env.OperatorNamespace, Name: "efs-csi-node"}
-		if err := cluster.Client.Get(t.Context(), key, daemonSet); err != nil {
-			return fmt.Errorf("read: %w", err)
-		}
-		for _, container := range daemonSet.Spec.Template.Spec.Containers {
-			if !strings.Contains(strings.Join(container.Args, " "), "--v=6") {
-				return errors.New(container.Name + " has " + strings.Join(container.Args, " "))
-			}
-		}
-		return cluster.Settled(t.Context())
-	})
 }
 
 func anotherReconcileWritesNothing(t *testing.T, cluster *env.Cluster, operator *env.Operator) {

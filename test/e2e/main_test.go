@@ -15,8 +15,8 @@ import (
 // allObjects is the number of objects of an installation in mint mode; TestInstallReachesAvailableWithEveryObject lists them.
 const allObjects = 23
 
-// pool has the clusters of the tests.
-var pool = &env.Pool{Size: 2, Flags: []string{"--nodes", "4"}, Prepare: prepare, Check: checkRBAC}
+// pool has the cluster of the tests. One after the other, they need one.
+var pool = &env.Pool{Size: 1, InOrder: true, Flags: []string{"--nodes", "4"}, Prepare: prepare, Check: checkRBAC}
 
 func TestMain(m *testing.M) {
 	os.Exit(pool.Run(m))
@@ -30,12 +30,12 @@ func prepare(ctx context.Context, cluster *env.Cluster) error {
 	return env.Await(ctx, "pull Secrets", func() error { return cluster.HasPullSecrets(ctx) })
 }
 
-// clean gives a test a cluster to itself, beside other tests, and checks at its end that the test leaves nothing behind.
+// clean gives a test a cluster to itself, and checks at its end that the test leaves nothing behind.
 func clean(t *testing.T) *env.Cluster {
 	t.Helper()
 	cluster := pool.Lend(t)
 	scene := env.Scene{Cluster: cluster, T: t}
-	scene.NoRefusals(env.OperatorUser)
+	scene.NoRefusals(env.OperatorUser, env.OperatorUserIn(otherNamespace))
 	scene.Unchanged()
 	return cluster
 }

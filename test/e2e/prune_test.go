@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/csi-operators/csi-operators/test/env"
@@ -38,25 +37,9 @@ func objectsThatAreNoLongerWantedArePruned(t *testing.T, cluster *env.Cluster, _
 	}
 }
 
-func aForgedObjectDoesNotHoldUpRemoval(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
-	forged := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{
-			"namespace": env.OperatorNamespace, "name": "forged",
-			"labels": map[string]any{"app.kubernetes.io/managed-by": env.OperatorName},
-		},
-	}}
-	// Label and field manager are names that anybody can choose.
-	env.Must(t, cluster.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(forged), client.FieldOwner(env.OperatorName)))
-	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(forged) })
-	install(t, cluster)
-	env.Must(t, cluster.Uninstall(t.Context()))
-}
-
-func TestObjectsThatLostOurLabelsWhileTheOperatorWasAwayAreRemoved(t *testing.T) {
-	cluster := clean(t)
-	operator := operate(t, cluster)
-	create(t, cluster)
+// objectsThatLostOurLabelsWhileTheOperatorWasAwayAreRemoved ends the operator, and starts another one for the removal.
+func objectsThatLostOurLabelsWhileTheOperatorWasAwayAreRemoved(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	t.Helper()
 	operator.Kill()
 	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "label", "configmap", "aws-efs-csi-driver-trusted-ca-bundle",
 		"app.kubernetes.io/managed-by-")

@@ -11,8 +11,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,47 +24,59 @@ import (
 
 // Every test of this file relies on clean: the cluster must be the same before and after, object by object.
 
-func deletionRemovesTheDriverAndNothingElse(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
-	for _, object := range env.Bystanders() {
+// An installation comes to a cluster with objects of others, also under names of the driver, and goes again while it is Unmanaged.
+func deletionRemovesTheDriverAndNothingElse(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
+	forged := env.NewObject("v1", "ConfigMap", env.OperatorNamespace, "forged")
+	forged.SetLabels(map[string]string{"app.kubernetes.io/managed-by": env.OperatorName})
+	// Label and field manager are names that anybody can choose.
+	env.Must(t, cluster.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(forged), client.FieldOwner(env.OperatorName)))
+	t.Cleanup(func() { env.Scene{Cluster: cluster, T: t}.Drop(forged) })
+	retain := corev1.PersistentVolumeReclaimRetain
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "efs-sc"}, Provisioner: "efs.csi.aws.com", ReclaimPolicy: &retain,
+		Parameters: map[string]string{"provisioningMode": "efs-ap", "fileSystemId": "fs-0123456789abcdef0"},
+	}
+	shared := earlierBinding("efs-csi-main-provisioner-binding", "efs-csi-provisioner-role", "aws-efs-csi-driver-controller-sa")
+	// A ClusterRoleBinding that gives others permissions as well is theirs.
+	shared.Subjects = append(shared.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "somebody"})
+	for _, object := range append(env.Bystanders(), class, shared) {
 		env.Scene{Cluster: cluster, T: t}.Keep(object)
 	}
+	version := class.ResourceVersion
 	sv := share(t, cluster, "default", "sv1")
 	env.Eventually(t, "Ready", func() error { return cluster.Ready(t.Context(), sv) })
 	before, err := cluster.Take(t.Context())
 	env.Must(t, err)
-	install(t, cluster)
-	// The provisioner would make it.
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "efs-csi-aws-com"}}
-	env.Must(t, cluster.Client.Create(t.Context(), lease))
-	env.Must(t, cluster.Uninstall(t.Context()))
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); !apierrors.IsNotFound(err) {
-		t.Errorf("the Lease of the provisioner is left: %v", err)
+	// An older operator bound the name of ours to a role of somebody else.
+	stolen := earlierBinding("efs-csi-provisioner-binding", "view", "default")
+	env.Must(t, cluster.Client.Create(t.Context(), stolen))
+	env.Must(t, cluster.Put(t.Context(), env.OperatorName, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", predecessors.NodeAccount)))
+	cr := env.EFS(operatorv1.Managed)
+	cr.Finalizers = []string{
+		"aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverControllerServiceController",
+		"aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverNodeServiceController",
+		"aws-efs-csi-driver-operator.operator.openshift.io/CSIStaticResourceController",
 	}
-	owned, err := cluster.Owned(t.Context())
-	env.Must(t, err)
-	if len(owned) > 0 {
-		t.Errorf("%d objects were left when the ClusterCSIDriver had gone: %v", len(owned), owned)
-	}
-	env.Must(t, cluster.AwaitSame(t.Context(), "the cluster as it was before the installation", before))
-}
-
-func anAdministratorsStorageClassIsLeftAlone(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
-	retain := corev1.PersistentVolumeReclaimRetain
-	class := &storagev1.StorageClass{
-		ObjectMeta:    metav1.ObjectMeta{Name: "efs-sc"},
-		Provisioner:   "efs.csi.aws.com",
-		ReclaimPolicy: &retain,
-		Parameters:    map[string]string{"provisioningMode": "efs-ap", "fileSystemId": "fs-0123456789abcdef0"},
-	}
-	env.Scene{Cluster: cluster, T: t}.Keep(class)
-	version := class.ResourceVersion
-	install(t, cluster)
-	cr := env.EFS("")
+	uninstallAtEnd(t, cluster)
+	env.Must(t, cluster.Client.Create(t.Context(), cr))
+	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
 	if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "StorageClass efs-sc was not created by this operator") {
 		t.Errorf("the status does not say that the StorageClass is left alone: %v", cr.Status.Conditions)
 	}
+	live := find(t, cluster, damage{kind: "clusterrolebinding", name: stolen.Name})
+	if role, _, err := unstructured.NestedString(live.Object, "roleRef", "name"); err != nil || role != "efs-csi-provisioner-role" {
+		t.Errorf("the binding refers to %s (%v)", role, err)
+	}
+	// The provisioner would make it.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.OperatorNamespace, Name: "efs-csi-aws-com"}}
+	env.Must(t, cluster.Client.Create(t.Context(), lease))
+	play(t, cluster, operator, func(*testing.T) {}, []scene{{"TestUnmanagedTouchesNothingAndCanBeDeleted", unmanagedTouchesNothing}})
 	env.Must(t, cluster.Uninstall(t.Context()))
+	env.Must(t, cluster.Gone(t.Context(), lease))
+	// The forged object looks like one of the driver.
+	leftOf(t, cluster, 1)
+	env.Must(t, cluster.AwaitSame(t.Context(), "the cluster as it was before the installation", before))
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
 	if class.ResourceVersion != version {
 		t.Errorf("resource version %s, want %s: nobody may write to a StorageClass that is not ours", class.ResourceVersion, version)
@@ -86,10 +98,10 @@ func theDocumentedStorageClassCanBeMadeBesideTheDriver(t *testing.T, cluster *en
 	}
 }
 
+// removedTakesTheDriverAwayAndKeepsTheCR begins with a ClusterCSIDriver that was just set to Removed.
 func removedTakesTheDriverAwayAndKeepsTheCR(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
-	setState(t, cluster, operatorv1.Removed)
 	env.Eventually(t, "driver removed", func() error {
-		owned, err := cluster.Owned(t.Context())
+		owned, err := cluster.OwnedMetadata(t.Context(), env.OperatorName)
 		if err != nil || len(owned) > 0 {
 			return fmt.Errorf("%d objects are left (%w)", len(owned), err)
 		}
@@ -105,12 +117,10 @@ func removedTakesTheDriverAwayAndKeepsTheCR(t *testing.T, cluster *env.Cluster, 
 	if len(requests) > 0 {
 		t.Errorf("a driver that is removed costs requests:\n%s", env.Describe(requests))
 	}
-	setState(t, cluster, operatorv1.Managed)
-	env.Eventually(t, "driver installed again", func() error { return cluster.Settled(t.Context()) })
 }
 
-func unmanagedTouchesNothingAndCanBeDeleted(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
-	install(t, cluster)
+// unmanagedTouchesNothing leaves the driver Unmanaged, to be deleted.
+func unmanagedTouchesNothing(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	setState(t, cluster, operatorv1.Unmanaged)
 	env.Eventually(t, "state observed", func() error {
 		cr := env.EFS("")
@@ -123,16 +133,14 @@ func unmanagedTouchesNothingAndCanBeDeleted(t *testing.T, cluster *env.Cluster, 
 	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "set", "image", "daemonset/efs-csi-node", "csi-driver=registry.example/mine:1")
 	env.Must(t, err)
 	env.Quiet(t, operator)
-	image := "{.spec.template.spec.containers[0].image}"
-	got, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "get", "daemonset", "efs-csi-node", "-o", "jsonpath="+image)
-	env.Must(t, err)
-	if got != "registry.example/mine:1" {
-		env.Broken(t, "image %s: an unmanaged driver was touched", got)
+	_, daemonSet := workloads(t, cluster)
+	if image := daemonSet.Spec.Template.Spec.Containers[0].Image; image != "registry.example/mine:1" {
+		env.Broken(t, "image %s: an unmanaged driver was touched", image)
 	}
-	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
-func removalWaitsForPodsThatUseVolumes(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
+// A removal waits for pods that use volumes, and then for a finalizer of somebody else.
+func removalWaitsForPodsThatUseVolumes(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	install(t, cluster)
 	pod := useVolume(t, cluster)
 	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
@@ -145,32 +153,32 @@ func removalWaitsForPodsThatUseVolumes(t *testing.T, cluster *env.Cluster, _ *en
 	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "delete", "daemonset", "efs-csi-node")
 	env.Must(t, err)
 	env.Eventually(t, "the driver kept up while a pod uses it", func() error {
-		owned, err := cluster.Owned(t.Context())
+		owned, err := cluster.OwnedMetadata(t.Context(), env.OperatorName)
 		if err == nil && len(owned) != allObjects {
 			err = fmt.Errorf("%d of %d objects", len(owned), allObjects)
 		}
 		return err
 	})
+	hold := func(finalizers string) error { return setFinalizers(cluster, "daemonset", "efs-csi-node", finalizers) }
+	env.Must(t, hold(`["example.com/hold"]`))
 	_, err = cluster.Kubectl(t.Context(), "annotate", "clustercsidriver", "efs.csi.aws.com", "operator.openshift.io/force-driver-removal=true")
 	env.Must(t, err)
+	env.Eventually(t, "the finalizer named", func() error {
+		return cluster.Says(t.Context(), efsDriver, "Progressing", "", "efs-csi-node (held by example.com/hold")
+	})
+	env.Quiet(t, operator)
+	owned, err := cluster.OwnedMetadata(t.Context(), env.OperatorName)
+	env.Must(t, err)
+	if len(owned) < 20 {
+		t.Errorf("%d objects are left: RBAC and identities must stay until the node pods have gone", len(owned))
+	}
+	env.Must(t, hold(`[]`))
 	env.Eventually(t, "the forced removal", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
 	uid := pod.UID
 	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 	if pod.UID != uid || pod.DeletionTimestamp != nil {
 		t.Error("the application's pod was touched")
 	}
-}
-
-func finalizersOfPredecessorsDoNotHoldUpDeletion(t *testing.T, cluster *env.Cluster, _ *env.Operator) {
-	cr := env.EFS(operatorv1.Managed)
-	cr.Finalizers = []string{
-		"aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverControllerServiceController",
-		"aws-efs-csi-driver-operator.operator.openshift.io/AWSEFSDriverNodeServiceController",
-		"aws-efs-csi-driver-operator.operator.openshift.io/CSIStaticResourceController",
-	}
-	env.Must(t, cluster.Client.Create(t.Context(), cr))
-	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
-	env.Must(t, cluster.Uninstall(t.Context()))
 }
 
 // An operator of the same name may run in another namespace. Its finalizers are its own to drop, until it has gone.
@@ -237,24 +245,6 @@ func convert(object any) *unstructured.Unstructured {
 	}
 	delete(fields, "status")
 	return &unstructured.Unstructured{Object: fields}
-}
-
-func removalSaysWhichFinalizerHoldsItUp(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
-	install(t, cluster)
-	hold := func(finalizers string) error { return setFinalizers(cluster, "daemonset", "efs-csi-node", finalizers) }
-	env.Must(t, hold(`["example.com/hold"]`))
-	env.Must(t, cluster.Client.Delete(t.Context(), env.EFS("")))
-	env.Eventually(t, "the finalizer named", func() error {
-		return cluster.Says(t.Context(), efsDriver, "Progressing", "", "efs-csi-node (held by example.com/hold")
-	})
-	env.Quiet(t, operator)
-	owned, err := cluster.Owned(t.Context())
-	env.Must(t, err)
-	if len(owned) < 20 {
-		t.Errorf("%d objects are left: RBAC and identities must stay until the node pods have gone", len(owned))
-	}
-	env.Must(t, hold(`[]`))
-	env.Eventually(t, "ClusterCSIDriver gone", func() error { return cluster.Gone(t.Context(), env.EFS("")) })
 }
 
 func aManagedObjectThatCanNotGoIsReported(t *testing.T, cluster *env.Cluster, _ *env.Operator) {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,44 +13,21 @@ import (
 	"github.com/csi-operators/csi-operators/test/env"
 )
 
-func TestARestartedOperatorWritesNothing(t *testing.T) {
-	cluster := clean(t)
-	first := operate(t, cluster)
-	create(t, cluster)
-	env.Quiet(t, first)
-	env.Must(t, first.Stop())
-	mark, err := cluster.Audit.Now()
-	env.Must(t, err)
-	second := operate(t, cluster)
-	uninstallAtEnd(t, cluster)
+// aRestartedOperatorWritesNothing begins with an operator that has just been started, after another one had come to rest and ended.
+func aRestartedOperatorWritesNothing(t *testing.T, cluster *env.Cluster, operator *env.Operator, mark env.Mark) {
+	t.Helper()
 	env.Eventually(t, "a reconcile", func() error {
-		count, err := second.Metric(t.Context(), "controller_runtime_reconcile_total")
+		count, err := operator.Metric(t.Context(), "controller_runtime_reconcile_total")
 		if err == nil && count == 0 {
-			err = fmt.Errorf("none yet")
+			err = errors.New("none yet")
 		}
 		return err
 	})
-	env.Quiet(t, second)
+	env.Quiet(t, operator)
 	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
 	env.Must(t, err)
 	if writes := env.Filter(requests, env.Request.IsWrite); len(writes) > 0 {
 		t.Errorf("a restart costs %d writes:\n%s", len(writes), env.Describe(writes))
-	}
-}
-
-// The list of one kind after another, instead of one stream, is what older API servers need.
-func TestTheDriverIsInstalledWithoutStreamedLists(t *testing.T) {
-	cluster := clean(t)
-	mark, err := cluster.Audit.Now()
-	env.Must(t, err)
-	operator, err := cluster.StartOperator(t.Context(), []string{"--leader-elect=false"}, []string{"KUBE_FEATURE_WatchListClient=false"})
-	env.Must(t, err)
-	t.Cleanup(func() { env.Must(t, operator.Stop()) })
-	install(t, cluster)
-	requests, err := cluster.Audit.Since(mark, env.OperatorUser)
-	env.Must(t, err)
-	if lists := env.Filter(requests, func(r env.Request) bool { return r.Verb == "list" }); len(lists) == 0 {
-		t.Error("no kind was listed: this test no longer shows what it is about")
 	}
 }
 

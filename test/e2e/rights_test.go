@@ -14,15 +14,12 @@ import (
 // otherNamespace is where one test runs the operator, besides its default.
 const otherNamespace = "openshift-operators"
 
-// checkRBAC reads all that the operator has asked for in all tests. No request may have been refused, and if all tests
-// have run, each of its rules must have been needed by one.
+// checkRBAC reads all that the operator has asked for in all tests: if all have run, each of its rules must have been needed by one. That no request
+// was refused is checked by each test.
 func checkRBAC(clusters []*env.Cluster, passed bool) error {
 	var requests []env.Request
 	for _, cluster := range clusters {
 		users := []string{env.OperatorUser, env.OperatorUserIn(otherNamespace)}
-		if err := cluster.Audit.NoRefusals(0, users...); err != nil {
-			return err
-		}
 		made, err := cluster.Audit.Since(0, users...)
 		if err != nil {
 			return err

@@ -83,12 +83,9 @@ func TestAnInstalledDriverFollowsItsConfiguration(t *testing.T) {
 	play(t, cluster, operator, whole(cluster), []scene{
 		{"TestConfigurationRollsOutOnceToWhatDependsOnIt", configurationRollsOutOnceToWhatDependsOnIt},
 		{"TestTheTrustedCABundleRestartsBothPodsOnce", theTrustedCABundleRestartsBothPodsOnce},
-		{"TestATagThatTheDriverCantCarryIsReportedAndLeftOut", aTagThatTheDriverCantCarryIsReportedAndLeftOut},
-		{"TestLogLevelReachesTheDriver", logLevelReachesTheDriver},
 		{"TestTheOperatorsLogLevelIsFollowedLive", theOperatorsLogLevelIsFollowedLive},
 		{"TestStorageClassStateIsFollowed", storageClassStateIsFollowed},
 		{"TestObjectsThatAreNoLongerWantedArePruned", objectsThatAreNoLongerWantedArePruned},
-		{"TestRemovedTakesTheDriverAwayAndKeepsTheCR", removedTakesTheDriverAwayAndKeepsTheCR},
 	})
 }
 
@@ -118,15 +115,18 @@ func TestADriverComesAndGoes(t *testing.T) {
 	play(t, cluster, operator, unchanged(cluster), []scene{
 		{"TestEventsTellWhatHappened", eventsTellWhatHappened},
 		{"TestDeletionRemovesTheDriverAndNothingElse", deletionRemovesTheDriverAndNothingElse},
-		{"TestAnAdministratorsStorageClassIsLeftAlone", anAdministratorsStorageClassIsLeftAlone},
-		{"TestUnmanagedTouchesNothingAndCanBeDeleted", unmanagedTouchesNothingAndCanBeDeleted},
 		{"TestRemovalWaitsForPodsThatUseVolumes", removalWaitsForPodsThatUseVolumes},
-		{"TestFinalizersOfPredecessorsDoNotHoldUpDeletion", finalizersOfPredecessorsDoNotHoldUpDeletion},
 		{"TestFinalizersOfAnotherOperatorThatRunsAreLeftToIt", finalizersOfAnotherOperatorThatRunsAreLeftToIt},
-		{"TestRemovalSaysWhichFinalizerHoldsItUp", removalSaysWhichFinalizerHoldsItUp},
-		{"TestAForgedObjectDoesNotHoldUpRemoval", aForgedObjectDoesNotHoldUpRemoval},
 		{"TestUnknownManagementStateChangesNothingAndSaysSo", unknownManagementStateChangesNothingAndSaysSo},
+	})
+}
+
+// SharedVolumes beside a driver, which goes and comes back in the last scene.
+func TestADriverServesSharedVolumes(t *testing.T) {
+	cluster, operator := installed(t)
+	play(t, cluster, operator, func(*testing.T) {}, []scene{
 		{"TestTheWalkThroughOfTheManual", theWalkThroughOfTheManual},
+		{"TestAnOlderCRDIsReportedAndLivedWith", anOlderCRDIsReportedAndLivedWith},
 		{"TestNamespacesWithoutAListCanBeShutOut", namespacesWithoutAListCanBeShutOut},
 	})
 }

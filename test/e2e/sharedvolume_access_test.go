@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -113,7 +114,6 @@ func aVolumeThatIsNoLongerAllowedStaysBound(t *testing.T, cluster *env.Cluster, 
 }
 
 func namespacesWithoutAListCanBeShutOut(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
-	install(t, cluster)
 	policed(t, cluster)
 	listed := namespace(t, cluster, "listed", listing("*"))
 	bare := namespace(t, cluster, "bare", nil)
@@ -124,7 +124,10 @@ func namespacesWithoutAListCanBeShutOut(t *testing.T, cluster *env.Cluster, oper
 	turn := func(value string) {
 		env.Must(t, annotate(cluster, env.EFS(""), efs.UnlistedAnnotation, value))
 	}
+	// Beside lists, a condition says that others may use all.
+	env.Eventually(t, "reported", func() error { return cluster.Condition(t.Context(), openCondition, operatorv1.ConditionTrue) })
 	turn("Deny")
+	env.Eventually(t, "not reported any more", func() error { return absent(t.Context(), cluster, openCondition) })
 	env.Eventually(t, "shut out", func() error { return denied(try(t, cluster, bare.Name)) })
 	env.Must(t, try(t, cluster, listed.Name))
 	env.Eventually(t, "Allowed=False", func() error {

@@ -60,13 +60,12 @@ func TestANewInstallationDeniesWhatNoListAllows(t *testing.T) {
 	if err != nil || value != "Deny" {
 		t.Errorf("remembered is %q (%v)", value, err)
 	}
-	// An administrator opens it. Beside lists, a condition says so.
-	install(t, cluster)
+	// An administrator opens it.
+	uninstallAtEnd(t, cluster)
+	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Removed)))
 	env.Eventually(t, "open", func() error { return try(t, cluster, bare.Name) })
-	env.Eventually(t, "reported", func() error { return cluster.Condition(t.Context(), openCondition, operatorv1.ConditionTrue) })
 	env.Must(t, annotate(cluster, env.EFS(""), efs.UnlistedAnnotation, "Deny"))
 	env.Eventually(t, "closed", func() error { return denied(try(t, cluster, bare.Name)) })
-	env.Eventually(t, "not reported any more", func() error { return absent(t.Context(), cluster, openCondition) })
 	// While an operator runs.
 	unshare(t, cluster, sv)
 }
@@ -84,8 +83,7 @@ func absent(ctx context.Context, cluster *env.Cluster, kind string) error {
 }
 
 // Another Subscription makes OLM put the community's CRD back.
-func TestAnOlderCRDIsReportedAndLivedWith(t *testing.T) {
-	cluster, operator := installed(t)
+func anOlderCRDIsReportedAndLivedWith(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	root, err := env.Root()
 	env.Must(t, err)
 	sv := share(t, cluster, "default", "sv1")

@@ -18,7 +18,6 @@ import (
 
 // What the community's manual walks its reader through, with two namespaces on one access point.
 func theWalkThroughOfTheManual(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
-	install(t, cluster)
 	namespace(t, cluster, "proj2", nil)
 	mark, err := cluster.Audit.Now()
 	env.Must(t, err)

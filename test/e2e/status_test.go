@@ -65,6 +65,7 @@ func eventsTellWhatHappened(t *testing.T, cluster *env.Cluster, operator *env.Op
 	setState(t, cluster, operatorv1.Removed)
 	expect("DriverRemoving", "removing driver")
 	expect("DriverRemoved", "is removed")
+	play(t, cluster, operator, func(*testing.T) {}, []scene{{"TestRemovedTakesTheDriverAwayAndKeepsTheCR", removedTakesTheDriverAwayAndKeepsTheCR}})
 }
 
 func aPodThatIsNotReadyIsNamedWithItsNode(t *testing.T, cluster *env.Cluster, operator *env.Operator) {

@@ -58,22 +58,6 @@ func TestAMigrationNeedsNoOtherRBAC(t *testing.T) {
 	}
 }
 
-// A ClusterRoleBinding that gives others permissions as well is theirs.
-func TestABindingOfOthersStaysUnderTheOldName(t *testing.T) {
-	cluster := clean(t)
-	env.Must(t, cluster.Put(t.Context(), env.OperatorName, earlierBinding("efs-node-privileged-binding", "efs-privileged-role", predecessors.NodeAccount)))
-	binding := earlierBinding("efs-csi-main-provisioner-binding", "efs-csi-provisioner-role", "aws-efs-csi-driver-controller-sa")
-	binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "somebody"})
-	env.Scene{Cluster: cluster, T: t}.Keep(binding)
-	operate(t, cluster)
-	install(t, cluster)
-	env.Must(t, cluster.Uninstall(t.Context()))
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding))
-	if binding.DeletionTimestamp != nil {
-		t.Error("it was deleted")
-	}
-}
-
 // keepEarlierClass creates the StorageClass as an earlier version created it, and waits until the operator manages it.
 func keepEarlierClass(t *testing.T, cluster *env.Cluster) {
 	t.Helper()
