@@ -161,7 +161,7 @@ $(SHARES):
 
 # What links Kubernetes itself is tested without the race detector, which would compile all of it once more.
 test/kubernetes:
-	@cd devcluster && $(PINNED) $(lane) -p 1 -timeout 20m $(or $(PKG),./internal/command ./internal/component ./test)
+	@cd devcluster && export GOMAXPROCS=1 && $(PINNED) $(lane) -p 1 -timeout 20m $(or $(PKG),./internal/command ./internal/component ./test)
 
 .PHONY: soak
 # A random seed; to repeat a failure, use its seed.

@@ -26,14 +26,24 @@ import (
 )
 
 // Two clusters at once: the second one in a directory whose path is long, has a space and a comma, and of another
-// topology. It then loses a component, and is taken down.
+// topology. It then loses a component, and is taken down. The first cluster goes with its owner.
 func TestTwoClustersLiveSideBySideUntilOneIsTakenDown(t *testing.T) {
-	first := up(t, filepath.Join(t.TempDir(), "first"))
+	// The owner ends when its input does, and the input is never closed.
+	owner := exec.Command("cat")
+	input, err := owner.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = input.Close() }()
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first := up(t, filepath.Join(t.TempDir(), "first"), "--owner-pid", strconv.Itoa(owner.Process.Pid), "--topology", "External", "--nodes", "2")
 	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30), "a b,c")
 	second := up(t, long, "--topology", "SingleReplica", "--credentials-mode", "STS", "--region", "eu-west-1")
 
 	t.Run("each has its own nodes and configuration", func(t *testing.T) {
-		assertTopology(t, first, 3, 3, configv1.HighlyAvailableTopologyMode)
+		assertTopology(t, first, 0, 2, configv1.ExternalTopologyMode)
 		assertTopology(t, second, 1, 1, configv1.SingleReplicaTopologyMode)
 		authentication := &configv1.Authentication{}
 		if err := second.client.Get(context.Background(), client.ObjectKey{Name: "cluster"}, authentication); err != nil {
@@ -65,6 +75,22 @@ func TestTwoClustersLiveSideBySideUntilOneIsTakenDown(t *testing.T) {
 			t.Errorf("the other cluster: exit code %d, %v", code, state.Processes)
 		}
 	})
+	t.Run("a cluster goes with its owner", func(t *testing.T) { endOwner(t, first, owner) })
+}
+
+func endOwner(t *testing.T, r *running, owner *exec.Cmd) {
+	state, _ := r.status()
+	if err := owner.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = owner.Wait()
+	eventually(t, func() error {
+		if _, err := os.Lstat(r.dir); !os.IsNotExist(err) {
+			return fmt.Errorf("%s still exists (%w)", r.dir, err)
+		}
+		return nil
+	})
+	gone(t, r.dir, state.Processes[:len(state.Processes)-1])
 }
 
 func assertTopology(t *testing.T, r *running, masters, workers int, topology configv1.TopologyMode) {
@@ -242,7 +268,7 @@ func TestAnInterruptedUpLeavesNothing(t *testing.T) {
 		real, soak bool
 	}{
 		"fake nodes":                {flags: []string{"--nodes", "4"}, at: cluster.APIServer},
-		"the network of real nodes": {flags: single, at: cluster.Network, real: true},
+		"the network of real nodes": {flags: single, at: cluster.Network, real: true, soak: true},
 		"a real node":               {flags: single, at: cluster.Node + "master-0", real: true, soak: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -282,34 +308,6 @@ func TestAnInterruptedUpLeavesNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestClusterGoesWithItsOwner(t *testing.T) {
-	// It ends when its input does, and the input is never closed.
-	owner := exec.Command("cat")
-	input, err := owner.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = input.Close() }()
-	if err := owner.Start(); err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "cluster")
-	r := up(t, dir, "--owner-pid", strconv.Itoa(owner.Process.Pid), "--topology", "External", "--nodes", "2")
-	assertTopology(t, r, 0, 2, configv1.ExternalTopologyMode)
-	state, _ := r.status()
-	if err := owner.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = owner.Wait()
-	eventually(t, func() error {
-		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
-			return fmt.Errorf("%s still exists (%w)", dir, err)
-		}
-		return nil
-	})
-	gone(t, dir, state.Processes[:len(state.Processes)-1])
 }
 
 func TestDownLeavesDirectoriesOfOthersAlone(t *testing.T) {
