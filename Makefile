@@ -51,7 +51,7 @@ demo: build standin $(DEMO_NODES) ## Install the EFS driver. PLATFORM=GCP: the d
 # race detector would only cost time; env.RaceAsked says when the programs have it. Those that take longest go first, so that none is left alone at the end.
 # The late ones are a lane of their own, which starts when the lanes of unit tests have ended.
 LATE_TESTS := $(addprefix ./test/,rollout releases cloud prove bundle images plugin demo)
-PROGRAM_TESTS := $(addprefix ./test/,storage e2e takeover adversaries drivers real idle faults guide) $(LATE_TESTS)
+PROGRAM_TESTS := $(addprefix ./test/,e2e real drivers idle adversaries faults takeover storage guide) $(LATE_TESTS)
 # All others run what they test in their own process, with the race detector.
 # Make lists the packages at most once, when a recipe first needs them.
 UNIT_TESTS = $(eval UNIT_TESTS := $(filter-out $(PROGRAM_TESTS) ./test/node,$(shell go list -f '.{{slice .ImportPath (len .Module.Path)}}' ./...)))$(UNIT_TESTS)

@@ -77,7 +77,7 @@ func inspect(pod *corev1.Pod) error {
 			continue
 		}
 		for _, one := range all[id] {
-			if err := errors.Join(one.limited(pod, container), one.mounts(container), one.ports(pod, declared)); err != nil {
+			if err := errors.Join(one.limited(pod, container), one.mounts(container), one.ports(pod, declared)); err != nil && !one.ended() {
 				problems = append(problems, fmt.Errorf("container %s, process %s: %w", container.Name, one.status["Name"], err))
 			}
 		}
@@ -95,6 +95,12 @@ func statusOf(pod *corev1.Pod, container string) corev1.ContainerStatus {
 		}
 	}
 	return corev1.ContainerStatus{}
+}
+
+// ended tells whether the process has ended since it was found. The driver starts short ones.
+func (p process) ended() bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	return err != nil || regexp.MustCompile(`(?m)^State:\s+[ZX]`).Match(text)
 }
 
 // limited compares user, capabilities, seccomp and privileges with the securityContext.
