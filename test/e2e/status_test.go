@@ -66,6 +66,8 @@ func eventsTellWhatHappened(t *testing.T, cluster *env.Cluster, operator *env.Op
 	expect("DriverRemoving", "removing driver")
 	expect("DriverRemoved", "is removed")
 	play(t, cluster, operator, func(*testing.T) {}, []scene{{"TestRemovedTakesTheDriverAwayAndKeepsTheCR", removedTakesTheDriverAwayAndKeepsTheCR}})
+	setState(t, cluster, operatorv1.Managed)
+	env.Eventually(t, "the driver installed again", func() error { return cluster.Settled(t.Context()) })
 }
 
 func aPodThatIsNotReadyIsNamedWithItsNode(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
