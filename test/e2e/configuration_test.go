@@ -257,14 +257,7 @@ func TestTheFirstRolloutWaitsForLateInputs(t *testing.T) {
 	})
 	env.Must(t, cluster.Client.Create(t.Context(), env.EFS(operatorv1.Managed)))
 	uninstallAtEnd(t, cluster)
-	env.Eventually(t, "the missing name reported", func() error {
-		cr := env.EFS("")
-		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-		if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "has no infrastructureName") {
-			return fmt.Errorf("conditions %v", cr.Status.Conditions)
-		}
-		return nil
-	})
+	env.Eventually(t, "the missing name reported", func() error { return mentioned(t.Context(), cluster, "has no infrastructureName") })
 	owned, err := cluster.Owned(t.Context())
 	env.Must(t, err)
 	if len(owned) != 0 {

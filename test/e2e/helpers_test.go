@@ -103,3 +103,15 @@ func state(ctx context.Context, cluster *env.Cluster, kind, want string) error {
 	}
 	return nil
 }
+
+// mentioned returns an error unless a condition has the text.
+func mentioned(ctx context.Context, cluster *env.Cluster, text string) error {
+	cr := env.EFS("")
+	if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
+		return err
+	}
+	if !strings.Contains(fmt.Sprint(cr.Status.Conditions), text) {
+		return fmt.Errorf("no condition has %q: %v", text, cr.Status.Conditions)
+	}
+	return nil
+}

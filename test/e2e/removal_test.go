@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -60,9 +59,8 @@ func deletionRemovesTheDriverAndNothingElse(t *testing.T, cluster *env.Cluster, 
 	uninstallAtEnd(t, cluster)
 	env.Must(t, cluster.Client.Create(t.Context(), cr))
 	env.Eventually(t, "driver installed", func() error { return cluster.Settled(t.Context()) })
-	env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-	if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "StorageClass efs-sc was not created by this operator") {
-		t.Errorf("the status does not say that the StorageClass is left alone: %v", cr.Status.Conditions)
+	if err := mentioned(t.Context(), cluster, "StorageClass efs-sc was not created by this operator"); err != nil {
+		t.Errorf("the status does not say that the StorageClass is left alone: %v", err)
 	}
 	live := find(t, cluster, damage{kind: "clusterrolebinding", name: stolen.Name})
 	if role, _, err := unstructured.NestedString(live.Object, "roleRef", "name"); err != nil || role != "efs-csi-provisioner-role" {
@@ -123,12 +121,7 @@ func removedTakesTheDriverAwayAndKeepsTheCR(t *testing.T, cluster *env.Cluster, 
 func unmanagedTouchesNothing(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	setState(t, cluster, operatorv1.Unmanaged)
 	env.Eventually(t, "state observed", func() error {
-		cr := env.EFS("")
-		env.Must(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr))
-		if !strings.Contains(fmt.Sprint(cr.Status.Conditions), "changes nothing while spec.managementState is Unmanaged") {
-			return fmt.Errorf("conditions %v", cr.Status.Conditions)
-		}
-		return nil
+		return mentioned(t.Context(), cluster, "changes nothing while spec.managementState is Unmanaged")
 	})
 	_, err := cluster.Kubectl(t.Context(), "-n", env.OperatorNamespace, "set", "image", "daemonset/efs-csi-node", "csi-driver=registry.example/mine:1")
 	env.Must(t, err)
@@ -139,7 +132,7 @@ func unmanagedTouchesNothing(t *testing.T, cluster *env.Cluster, operator *env.O
 	}
 }
 
-// A removal waits for pods that use volumes, and then for a finalizer of somebody else.
+// A removal waits for pods that use volumes, and then for a finalizer that another program has set.
 func removalWaitsForPodsThatUseVolumes(t *testing.T, cluster *env.Cluster, operator *env.Operator) {
 	install(t, cluster)
 	pod := useVolume(t, cluster)

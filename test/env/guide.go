@@ -45,12 +45,16 @@ func Blocks(root, name, language string) ([]Block, error) {
 
 // Kubectls makes a folder with kubectl and oc that talk to the cluster.
 func (c *Cluster) Kubectls(folder string) error {
+	environment := ""
+	for _, variable := range c.kubectlEnvironment() {
+		environment += fmt.Sprintf(" %q", variable)
+	}
 	for _, name := range []string{"kubectl", "oc"} {
 		program, err := Binary("clients/" + name)
 		if err != nil {
 			return err
 		}
-		script := fmt.Sprintf("#!/bin/sh\nset -eu\nexport %s\nexec %q \"$@\"\n", strings.Join(c.kubectlEnvironment(), " "), program)
+		script := fmt.Sprintf("#!/bin/sh\nset -eu\nexec env%s %q \"$@\"\n", environment, program)
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(script), 0o700); err != nil {
 			return fmt.Errorf("script: %w", err)
 		}

@@ -91,7 +91,7 @@ func (p *Pool) Lend(t *testing.T, flags ...string) *Cluster {
 	return cluster
 }
 
-// LendForGood is Lend for a test that leaves the cluster as nobody can use it: the next test starts another one.
+// LendForGood is Lend for a test after which no other test can use the cluster: the next test starts another one.
 func (p *Pool) LendForGood(t *testing.T) *Cluster {
 	t.Helper()
 	cluster := p.Lend(t)

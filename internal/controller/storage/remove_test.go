@@ -55,7 +55,7 @@ func TestVolumesCountUntilTheDriverHasGone(t *testing.T) {
 			if done.removal.waits != tc.waits || done.removal.done == tc.waits {
 				t.Errorf("removal %+v, error %v", done.removal, done.err)
 			}
-			// Nobody tells this program that a volume has gone.
+			// No event tells this program that a volume has gone.
 			if again := done.again == volumesInterval; again != tc.waits {
 				t.Errorf("the next look is in %s", done.again)
 			}
